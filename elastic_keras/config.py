@@ -1,0 +1,344 @@
+"""Every option of a job: once, with its default, unit and check.
+
+The options stand in small groups; a part of the system takes the group it
+needs. Command-line flags are made from the same fields (`cli.py`).
+"""
+
+import dataclasses
+import json
+import math
+from typing import Any
+
+
+class ConfigError(ValueError):
+    """Wrong use: an option, a path or a module that cannot work."""
+
+
+def option(
+    default: Any,
+    text: str,
+    *,
+    unit: str = "",
+    minimum: float | None = None,
+    choices: tuple[str, ...] | None = None,
+) -> Any:
+    """A dataclass field with what a flag needs.
+
+    Args:
+        default: Default value; its type is the option's type.
+        text: One line for `--help`.
+        unit: Unit of the value, for `--help`.
+        minimum: Least value allowed.
+        choices: The values allowed.
+    """
+    return dataclasses.field(
+        default=default,
+        metadata={
+            "help": text,
+            "unit": unit,
+            "minimum": minimum,
+            "choices": choices,
+        },
+    )
+
+
+class _Checked:
+    """Checks each field against its type, minimum and choices."""
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):  # type: ignore[arg-type]
+            _check(field, getattr(self, field.name))
+
+
+def _check(field: dataclasses.Field[Any], value: Any) -> None:
+    kind = type(field.default)
+    if kind is float and type(value) is int:
+        return _check_range(field, value)
+    if type(value) is not kind:
+        raise ConfigError(
+            f"--{field.name} takes a value of type {kind.__name__}. "
+            f"Received: {field.name}={value!r}"
+        )
+    return _check_range(field, value)
+
+
+def _check_range(field: dataclasses.Field[Any], value: Any) -> None:
+    choices = field.metadata["choices"]
+    if choices is not None and value not in choices:
+        raise ConfigError(
+            f"--{field.name} takes one of {', '.join(choices)}. "
+            f"Received: {field.name}={value!r}"
+        )
+    minimum = field.metadata["minimum"]
+    if minimum is None:
+        return
+    if not value >= minimum or math.isinf(value):
+        raise ConfigError(
+            f"--{field.name} takes a value of at least {minimum}. "
+            f"Received: {field.name}={value!r}"
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelOptions(_Checked):
+    """Which model, and how it is made."""
+
+    model_zoo: str = option("", "Folder of model-zoo modules.")
+    model_def: str = option(
+        "", "Dotted module in the model zoo, e.g. criteo.deepfm."
+    )
+    model_params: str = option(
+        "", "Arguments of custom_model, e.g. 'dim=8; hidden=[64,32]'."
+    )
+    seed: int = option(
+        0, "Seed of initial values and of every shuffle.", minimum=0
+    )
+    embedding_threshold_bytes: int = option(
+        2 << 20,
+        "Keras Embedding layers at least this large become PS tables.",
+        unit="bytes",
+        minimum=0,
+    )
+    deterministic: bool = option(False, "Turn TensorFlow's op determinism on.")
+
+
+@dataclasses.dataclass(frozen=True)
+class DataOptions(_Checked):
+    """Where records come from and how they are cut into tasks."""
+
+    training_data: str = option(
+        "", "Files or globs to train on, separated by commas."
+    )
+    validation_data: str = option(
+        "", "Files or globs to evaluate on, separated by commas."
+    )
+    prediction_data: str = option(
+        "", "Files or globs to predict on, separated by commas."
+    )
+    data_format: str = option(
+        "auto",
+        "Format of the files; auto goes by their ending.",
+        choices=("auto", "csv", "tsv", "text", "tfrecord"),
+    )
+    csv_header: bool = option(
+        False, "The first record of each CSV or TSV file names the columns."
+    )
+    data_reader_params: str = option(
+        "", "Arguments of custom_data_reader, e.g. 'table=\"a\"'."
+    )
+    minibatch_size: int = option(
+        64, "Examples in a batch, if dataset_fn does not batch.", minimum=1
+    )
+    records_per_task: int = option(
+        0,
+        "Records in a task; 0 picks a multiple of the batch size.",
+        unit="records",
+        minimum=0,
+    )
+    shuffle: bool = option(
+        True, "Shuffle the tasks of an epoch and the records in a task."
+    )
+    bad_records: str = option(
+        "fail",
+        "What to do with a broken record.",
+        choices=("fail", "skip"),
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingOptions(_Checked):
+    """How long to train, and when to evaluate."""
+
+    num_epochs: int = option(1, "Passes over the training data.", minimum=1)
+    max_steps: int = option(
+        0, "Stop after this many steps; 0 means no limit.", minimum=0
+    )
+    evaluation_steps: int = option(
+        0,
+        "Steps between evaluations; 0 evaluates after each epoch.",
+        unit="steps",
+        minimum=0,
+    )
+    early_stopping_metric: str = option(
+        "", "Evaluation metric that must improve, e.g. auc or loss."
+    )
+    early_stopping_patience: int = option(
+        0,
+        "Evaluations without improvement before the job stops; 0 is off.",
+        unit="evaluations",
+        minimum=0,
+    )
+    max_nonfinite_pushes: int = option(
+        0,
+        "Batches with a NaN or Inf gradient that the job puts up with.",
+        unit="batches",
+        minimum=0,
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class StalenessOptions(_Checked):
+    """The bound on staleness (DESIGN 5.2)."""
+
+    max_staleness: int = option(
+        0, "The bound S of the staleness policy.", minimum=0
+    )
+    staleness_policy: str = option(
+        "wait",
+        "How the bound is kept.",
+        choices=("wait", "recompute", "dampen", "unbounded"),
+    )
+    grads_to_wait: int = option(
+        1, "Pushes that a shard averages into one update.", minimum=1
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class WireOptions(_Checked):
+    """How bytes travel between the processes."""
+
+    transport: str = option(
+        "unix",
+        "Between processes of one host: Unix sockets or TCP.",
+        choices=("unix", "tcp"),
+    )
+    wire_dtype: str = option(
+        "float32",
+        "Element type of rows and gradients on the wire.",
+        choices=("float32", "bfloat16", "float16"),
+    )
+    wire_compression: str = option(
+        "none",
+        "Compression of rows and gradients on the wire.",
+        choices=("none", "lz4", "snappy", "zstd"),
+    )
+    rpc_timeout_secs: float = option(
+        60.0, "Deadline of one call.", unit="seconds", minimum=0.1
+    )
+    max_message_mb: int = option(
+        1024, "Largest message accepted.", unit="MiB", minimum=1
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class ClusterOptions(_Checked):
+    """Which processes, and where they leave their traces."""
+
+    launcher: str = option("local", "Who starts processes.", choices=("local",))
+    job_dir: str = option(
+        "", "Job directory; empty makes a new one under runs/."
+    )
+    num_workers: int = option(1, "Worker processes.", minimum=1)
+    num_ps: int = option(1, "PS shard processes.", minimum=1)
+    port: int = option(
+        0,
+        "First TCP port (master, then shards) with --transport=tcp; "
+        "0 takes free ones.",
+        minimum=0,
+    )
+    heartbeat_secs: float = option(
+        1.0,
+        "Pause between heartbeats; a silent worker is lost after 10.",
+        unit="seconds",
+        minimum=0.05,
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class MonitoringOptions(_Checked):
+    """What a person sees while a job runs."""
+
+    summary_secs: float = option(
+        5.0,
+        "Pause between TensorBoard points.",
+        unit="seconds",
+        minimum=0.1,
+    )
+    progress: str = option(
+        "auto",
+        "The progress line; auto: rich on a terminal, else plain lines.",
+        choices=("auto", "rich", "plain", "none"),
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class JobConfig:
+    """One job: the groups of options and the job's identity."""
+
+    model: ModelOptions = ModelOptions()
+    data: DataOptions = DataOptions()
+    training: TrainingOptions = TrainingOptions()
+    staleness: StalenessOptions = StalenessOptions()
+    wire: WireOptions = WireOptions()
+    cluster: ClusterOptions = ClusterOptions()
+    monitoring: MonitoringOptions = MonitoringOptions()
+    job_id: str = ""
+    master_address: str = ""
+    ps_addresses: tuple[str, ...] = ()
+
+    @classmethod
+    def from_options(cls, **options: Any) -> "JobConfig":
+        """Builds a config from options by their names.
+
+        Args:
+            **options: Values by option name, e.g. `num_workers=2`.
+
+        Raises:
+            ConfigError: An unknown name or a value out of range.
+        """
+        groups: dict[str, dict[str, Any]] = {}
+        names = {field.name: group for group, field in all_options()}
+        for name, value in options.items():
+            if name not in names:
+                raise ConfigError(
+                    f"Unknown option. Received: {name}={value!r}; "
+                    "see elastic_keras train --help"
+                )
+            groups.setdefault(names[name], {})[name] = value
+        made = {
+            group: GROUPS[group](**values) for group, values in groups.items()
+        }
+        return cls(**made)
+
+    def to_json(self) -> str:
+        """Returns the text of JOB_DIR/config.json."""
+        return json.dumps(dataclasses.asdict(self), indent=2)
+
+    @classmethod
+    def from_json(cls, text: str) -> "JobConfig":
+        """Reads what `to_json` wrote.
+
+        Raises:
+            ConfigError: The text is not a job's config.
+        """
+        try:
+            raw = json.loads(text)
+            groups = {name: kind(**raw[name]) for name, kind in GROUPS.items()}
+            return cls(
+                **groups,
+                job_id=raw["job_id"],
+                master_address=raw["master_address"],
+                ps_addresses=tuple(raw["ps_addresses"]),
+            )
+        except (KeyError, TypeError, json.JSONDecodeError) as error:
+            raise ConfigError(f"Not a job's config.json: {error!r}") from error
+
+
+GROUPS: dict[str, type] = {
+    "model": ModelOptions,
+    "data": DataOptions,
+    "training": TrainingOptions,
+    "staleness": StalenessOptions,
+    "wire": WireOptions,
+    "cluster": ClusterOptions,
+    "monitoring": MonitoringOptions,
+}
+
+
+def all_options() -> list[tuple[str, dataclasses.Field[Any]]]:
+    """Returns (group name, field) of every option, in order."""
+    return [
+        (group, field)
+        for group, kind in GROUPS.items()
+        for field in dataclasses.fields(kind)
+    ]
