@@ -1,0 +1,45 @@
+"""How a process of a job ends: its exit code and its last words."""
+
+import sys
+import traceback
+from collections.abc import Callable
+from typing import NoReturn
+
+from elastic_keras.config import ConfigError
+from elastic_keras.zoo.errors import UserCodeError
+
+DONE = 0
+USER_ERROR = 1
+WRONG_USE = 2
+# Anything else (a signal too) is a crash: the launcher may restart it.
+CRASH = 70
+
+# What the launcher shows of a log starts at the last of these.
+ERROR_PREFIX = "error: "
+TRACEBACK_PREFIX = "Traceback (most recent call last):"
+
+
+def run_main(main: Callable[[], None]) -> NoReturn:
+    """Runs a process's main function and leaves with the right exit code.
+
+    Args:
+        main: Returns when the process is done. `ConfigError` is wrong use
+            (exit code 2), `UserCodeError` the user's own exception (1).
+    """
+    sys.exit(_run(main))
+
+
+def _run(main: Callable[[], None]) -> int:
+    try:
+        main()
+    except ConfigError as error:
+        print(f"{ERROR_PREFIX}{error}", file=sys.stderr, flush=True)
+        return WRONG_USE
+    except UserCodeError as error:
+        print(error.traceback_text, file=sys.stderr, flush=True)
+        return USER_ERROR
+    except Exception:
+        traceback.print_exc()
+        sys.stderr.flush()
+        return CRASH
+    return DONE
