@@ -43,12 +43,14 @@ class WorkerJoinRequest(_message.Message):
     def __init__(self, job_id: _Optional[str] = ..., protocol_version: _Optional[int] = ..., index: _Optional[int] = ..., pid: _Optional[int] = ..., host: _Optional[str] = ..., signature: _Optional[str] = ..., has_callbacks: bool = ...) -> None: ...
 
 class WorkerJoinReply(_message.Message):
-    __slots__ = ("worker", "chief")
+    __slots__ = ("worker", "chief", "sample")
     WORKER_FIELD_NUMBER: _ClassVar[int]
     CHIEF_FIELD_NUMBER: _ClassVar[int]
+    SAMPLE_FIELD_NUMBER: _ClassVar[int]
     worker: int
     chief: bool
-    def __init__(self, worker: _Optional[int] = ..., chief: bool = ...) -> None: ...
+    sample: RecordRange
+    def __init__(self, worker: _Optional[int] = ..., chief: bool = ..., sample: _Optional[_Union[RecordRange, _Mapping]] = ...) -> None: ...
 
 class RecordRange(_message.Message):
     __slots__ = ("source", "start", "count", "byte_start", "byte_end")
@@ -207,14 +209,16 @@ class HeartbeatRequest(_message.Message):
     def __init__(self, worker: _Optional[int] = ..., steps: _Optional[int] = ..., examples: _Optional[int] = ..., loss_sum: _Optional[float] = ..., seconds: _Optional[float] = ..., pull: _Optional[_Union[LatencyStats, _Mapping]] = ..., push: _Optional[_Union[LatencyStats, _Mapping]] = ..., metrics: _Optional[_Mapping[str, float]] = ...) -> None: ...
 
 class HeartbeatReply(_message.Message):
-    __slots__ = ("stop", "unknown", "chief")
+    __slots__ = ("stop", "unknown", "chief", "workers_alive")
     STOP_FIELD_NUMBER: _ClassVar[int]
     UNKNOWN_FIELD_NUMBER: _ClassVar[int]
     CHIEF_FIELD_NUMBER: _ClassVar[int]
+    WORKERS_ALIVE_FIELD_NUMBER: _ClassVar[int]
     stop: bool
     unknown: bool
     chief: bool
-    def __init__(self, stop: bool = ..., unknown: bool = ..., chief: bool = ...) -> None: ...
+    workers_alive: int
+    def __init__(self, stop: bool = ..., unknown: bool = ..., chief: bool = ..., workers_alive: _Optional[int] = ...) -> None: ...
 
 class LeaveRequest(_message.Message):
     __slots__ = ("worker",)
