@@ -114,15 +114,17 @@ class TensorList(_message.Message):
     def __init__(self, tensors: _Optional[_Iterable[_Union[_tensor_pb2.Tensor, _Mapping]]] = ...) -> None: ...
 
 class GetTaskRequest(_message.Message):
-    __slots__ = ("worker", "interrupted")
+    __slots__ = ("worker", "interrupted", "call")
     WORKER_FIELD_NUMBER: _ClassVar[int]
     INTERRUPTED_FIELD_NUMBER: _ClassVar[int]
+    CALL_FIELD_NUMBER: _ClassVar[int]
     worker: int
     interrupted: bool
-    def __init__(self, worker: _Optional[int] = ..., interrupted: bool = ...) -> None: ...
+    call: int
+    def __init__(self, worker: _Optional[int] = ..., interrupted: bool = ..., call: _Optional[int] = ...) -> None: ...
 
 class ReportTaskRequest(_message.Message):
-    __slots__ = ("worker", "lease", "error", "released", "records", "examples", "bad_records", "batches", "states", "result", "fatal")
+    __slots__ = ("worker", "lease", "error", "released", "records", "examples", "bad_records", "batches", "states", "result", "fatal", "exit_code")
     WORKER_FIELD_NUMBER: _ClassVar[int]
     LEASE_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
@@ -134,6 +136,7 @@ class ReportTaskRequest(_message.Message):
     STATES_FIELD_NUMBER: _ClassVar[int]
     RESULT_FIELD_NUMBER: _ClassVar[int]
     FATAL_FIELD_NUMBER: _ClassVar[int]
+    EXIT_CODE_FIELD_NUMBER: _ClassVar[int]
     worker: int
     lease: int
     error: str
@@ -145,29 +148,34 @@ class ReportTaskRequest(_message.Message):
     states: MetricStates
     result: str
     fatal: bool
-    def __init__(self, worker: _Optional[int] = ..., lease: _Optional[int] = ..., error: _Optional[str] = ..., released: bool = ..., records: _Optional[int] = ..., examples: _Optional[int] = ..., bad_records: _Optional[int] = ..., batches: _Optional[int] = ..., states: _Optional[_Union[MetricStates, _Mapping]] = ..., result: _Optional[str] = ..., fatal: bool = ...) -> None: ...
+    exit_code: int
+    def __init__(self, worker: _Optional[int] = ..., lease: _Optional[int] = ..., error: _Optional[str] = ..., released: bool = ..., records: _Optional[int] = ..., examples: _Optional[int] = ..., bad_records: _Optional[int] = ..., batches: _Optional[int] = ..., states: _Optional[_Union[MetricStates, _Mapping]] = ..., result: _Optional[str] = ..., fatal: bool = ..., exit_code: _Optional[int] = ...) -> None: ...
 
 class ReserveStepsRequest(_message.Message):
-    __slots__ = ("worker", "done", "returned", "want")
+    __slots__ = ("worker", "done", "returned", "want", "call")
     WORKER_FIELD_NUMBER: _ClassVar[int]
     DONE_FIELD_NUMBER: _ClassVar[int]
     RETURNED_FIELD_NUMBER: _ClassVar[int]
     WANT_FIELD_NUMBER: _ClassVar[int]
+    CALL_FIELD_NUMBER: _ClassVar[int]
     worker: int
     done: int
     returned: int
     want: int
-    def __init__(self, worker: _Optional[int] = ..., done: _Optional[int] = ..., returned: _Optional[int] = ..., want: _Optional[int] = ...) -> None: ...
+    call: int
+    def __init__(self, worker: _Optional[int] = ..., done: _Optional[int] = ..., returned: _Optional[int] = ..., want: _Optional[int] = ..., call: _Optional[int] = ...) -> None: ...
 
 class ReserveStepsReply(_message.Message):
-    __slots__ = ("granted", "evaluate", "stop")
+    __slots__ = ("granted", "evaluate", "stop", "member")
     GRANTED_FIELD_NUMBER: _ClassVar[int]
     EVALUATE_FIELD_NUMBER: _ClassVar[int]
     STOP_FIELD_NUMBER: _ClassVar[int]
+    MEMBER_FIELD_NUMBER: _ClassVar[int]
     granted: int
     evaluate: bool
     stop: bool
-    def __init__(self, granted: _Optional[int] = ..., evaluate: bool = ..., stop: bool = ...) -> None: ...
+    member: int
+    def __init__(self, granted: _Optional[int] = ..., evaluate: bool = ..., stop: bool = ..., member: _Optional[int] = ...) -> None: ...
 
 class LatencyStats(_message.Message):
     __slots__ = ("count", "seconds", "max_seconds", "bytes")
@@ -233,7 +241,7 @@ class StopJobRequest(_message.Message):
     def __init__(self, reason: _Optional[str] = ...) -> None: ...
 
 class JobStatus(_message.Message):
-    __slots__ = ("phase", "epoch", "num_epochs", "records_done", "records_expected", "steps", "examples_per_second", "seconds_left", "loss", "metrics", "evaluation", "staleness_max", "staleness_mean", "workers_alive", "tasks_waiting", "tasks_running", "error", "exit_code")
+    __slots__ = ("phase", "epoch", "num_epochs", "records_done", "records_expected", "steps", "examples_per_second", "seconds_left", "loss", "metrics", "evaluation", "staleness_max", "staleness_mean", "workers_alive", "tasks_waiting", "tasks_running", "error", "exit_code", "message")
     class MetricsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -266,6 +274,7 @@ class JobStatus(_message.Message):
     TASKS_RUNNING_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
     EXIT_CODE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
     phase: str
     epoch: int
     num_epochs: int
@@ -284,4 +293,5 @@ class JobStatus(_message.Message):
     tasks_running: int
     error: str
     exit_code: int
-    def __init__(self, phase: _Optional[str] = ..., epoch: _Optional[int] = ..., num_epochs: _Optional[int] = ..., records_done: _Optional[int] = ..., records_expected: _Optional[int] = ..., steps: _Optional[int] = ..., examples_per_second: _Optional[float] = ..., seconds_left: _Optional[float] = ..., loss: _Optional[float] = ..., metrics: _Optional[_Mapping[str, float]] = ..., evaluation: _Optional[_Mapping[str, float]] = ..., staleness_max: _Optional[int] = ..., staleness_mean: _Optional[float] = ..., workers_alive: _Optional[int] = ..., tasks_waiting: _Optional[int] = ..., tasks_running: _Optional[int] = ..., error: _Optional[str] = ..., exit_code: _Optional[int] = ...) -> None: ...
+    message: str
+    def __init__(self, phase: _Optional[str] = ..., epoch: _Optional[int] = ..., num_epochs: _Optional[int] = ..., records_done: _Optional[int] = ..., records_expected: _Optional[int] = ..., steps: _Optional[int] = ..., examples_per_second: _Optional[float] = ..., seconds_left: _Optional[float] = ..., loss: _Optional[float] = ..., metrics: _Optional[_Mapping[str, float]] = ..., evaluation: _Optional[_Mapping[str, float]] = ..., staleness_max: _Optional[int] = ..., staleness_mean: _Optional[float] = ..., workers_alive: _Optional[int] = ..., tasks_waiting: _Optional[int] = ..., tasks_running: _Optional[int] = ..., error: _Optional[str] = ..., exit_code: _Optional[int] = ..., message: _Optional[str] = ...) -> None: ...
