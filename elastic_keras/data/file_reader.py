@@ -1,0 +1,290 @@
+"""Reads records from local files."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, BinaryIO
+
+import numpy as np
+
+from elastic_keras.config import ConfigError
+from elastic_keras.data import shuffle, sources
+from elastic_keras.data.csv import CsvFormat
+from elastic_keras.data.errors import BadRecord, DataError, SourceChanged
+from elastic_keras.data.formats import RecordFormat, Records
+from elastic_keras.data.lines import LineFormat
+from elastic_keras.data.reader import (
+    Counts,
+    DataReader,
+    Metadata,
+    RecordRange,
+)
+from elastic_keras.data.tfrecord import TfRecordFormat
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+CHUNK_BYTES = 4 << 20
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_SHOWN_BAD_RECORDS = 10
+_log = logging.getLogger(__name__)
+
+
+class FileReader(DataReader):
+    """Reads text, CSV, TSV and TFRecord files.
+
+    Args:
+        paths: The files, in order.
+        data_format: `auto`, `csv`, `tsv`, `text` or `tfrecord`.
+        csv_header: The first record of a CSV or TSV file names the columns.
+        chunk_bytes: How much of a file a scan holds in memory.
+
+    Raises:
+        ConfigError: A file cannot be read, or no header where one must be.
+    """
+
+    def __init__(
+        self,
+        paths: list[str],
+        data_format: str = "auto",
+        csv_header: bool = False,
+        chunk_bytes: int = CHUNK_BYTES,
+    ) -> None:
+        kinds = {path: sources.format_of(path, data_format) for path in paths}
+        if len(set(kinds.values())) > 1:
+            raise ConfigError(
+                "All files of a flag must have one format. Received: "
+                + ", ".join(f"{p} ({k})" for p, k in kinds.items())
+            )
+        self._paths = paths
+        self._kind = next(iter(kinds.values()))
+        if csv_header and self._kind not in ("csv", "tsv"):
+            raise ConfigError(
+                "--csv_header goes with CSV and TSV files. "
+                f"Received: {paths[0]!r}, read as {self._kind}"
+            )
+        self._header = csv_header
+        self._chunk_bytes = chunk_bytes
+        self._format = _make_format(self._kind)
+        self._stamps = {path: _stamp(path) for path in paths}
+        _, self._names, self._columns = self._beginning(paths[0])
+
+    @property
+    def metadata(self) -> Metadata:
+        """The column names, if there is a header."""
+        return Metadata(column_names=self._names)
+
+    def ranges(self, records_per_task: int) -> list[RecordRange]:
+        """Cuts the files into ranges; see `DataReader.ranges`."""
+        if records_per_task < 1:
+            raise ConfigError(
+                "A task holds at least one record. "
+                f"Received: records_per_task={records_per_task}"
+            )
+        ranges = [
+            record_range
+            for path in self._paths
+            for record_range in self._file_ranges(path, records_per_task)
+        ]
+        if not ranges:
+            raise DataError(
+                f"The data hold no records. Received: {', '.join(self._paths)}"
+            )
+        return ranges
+
+    def records(self, record_range: RecordRange) -> Iterable[bytes]:
+        """Returns a range's good records, in order."""
+        payloads, _ = self._read(record_range, None, "fail")
+        return payloads
+
+    def dataset(
+        self,
+        record_range: RecordRange,
+        *,
+        shuffle_seed: int | None = None,
+        bad_records: str = "fail",
+    ) -> tuple[tf.data.Dataset, Counts]:
+        """Returns a range's records; see `DataReader.dataset`."""
+        import tensorflow as tf
+
+        payloads, counts = self._read(record_range, shuffle_seed, bad_records)
+        tensor = tf.constant(payloads, tf.string, shape=(len(payloads),))
+        return tf.data.Dataset.from_tensor_slices(tensor), counts
+
+    def _file_ranges(self, path: str, size: int) -> Iterable[RecordRange]:
+        begin, names, _ = self._beginning(path)
+        if names != self._names:
+            raise DataError(
+                f"Headers differ. Received: {names} in {path!r}, "
+                f"{self._names} in {self._paths[0]!r}"
+            )
+        done, start = 0, 0
+        with open(path, "rb") as file:
+            scan = self._format.scan(file, begin, self._chunk_bytes)
+            last = begin
+            for nexts in scan:
+                # Positions in `nexts` after which a range is full.
+                full = np.arange(start + size - done - 1, len(nexts), size)
+                for end in nexts[full].tolist():
+                    yield RecordRange(path, start, size, begin, end)
+                    start, begin = start + size, end
+                done += len(nexts)
+                last = int(nexts[-1])
+        if done > start:
+            yield RecordRange(path, start, done - start, begin, last)
+
+    def _beginning(self, path: str) -> tuple[int, list[str] | None, int]:
+        """Returns where records begin, the header and number of columns."""
+        if isinstance(self._format, TfRecordFormat):
+            return 0, None, 0
+        size = self._chunk_bytes
+        while True:
+            with _open(path) as file:
+                data = file.read(size)
+            mark = 3 if data.startswith(_BYTE_ORDER_MARK) else 0
+            final = len(data) < size
+            records = self._format.split(data[mark:], final=final)
+            if len(records.starts) or final:
+                break
+            size *= 2
+        data = data[mark:]
+        counts = self._format.columns(data, records)
+        if not len(records.starts):
+            if self._header:
+                raise DataError(f"A file without header. Received: {path!r}")
+            return mark, None, 0
+        columns = 0 if counts is None else int(counts[0])
+        if not self._header:
+            return mark, None, columns
+        if 0 in records.broken:
+            raise BadRecord(path, 0, mark, records.broken[0])
+        start, end = int(records.starts[0]), int(records.ends[0])
+        names = self._format.names(data[start:end])
+        return mark + int(records.nexts[0]), names, columns
+
+    def _read(
+        self, record_range: RecordRange, seed: int | None, bad_records: str
+    ) -> tuple[list[bytes], Counts]:
+        data = self._bytes(record_range)
+        records = self._format.split(data)
+        if len(records.starts) != record_range.count:
+            raise _changed(record_range.source)
+        broken = self._broken(data, records)
+        chosen = np.arange(len(records.starts))
+        if broken:
+            _complain(record_range, records, broken, bad_records)
+            chosen = np.delete(chosen, list(broken))
+        if seed is not None:
+            chosen = chosen[shuffle.order(len(chosen), seed)]
+        payloads = [
+            data[start:end]
+            for start, end in zip(
+                records.starts[chosen].tolist(),
+                records.ends[chosen].tolist(),
+                strict=True,
+            )
+        ]
+        return payloads, Counts(len(payloads), len(broken))
+
+    def _broken(self, data: bytes, records: Records) -> dict[int, str]:
+        broken = dict(records.broken)
+        counts = self._format.columns(data, records)
+        if counts is None:
+            return broken
+        for i in np.flatnonzero(counts != self._columns).tolist():
+            broken.setdefault(
+                i,
+                f"{counts[i]} columns, not {self._columns} as in the first "
+                f"record of {self._paths[0]}",
+            )
+        return dict(sorted(broken.items()))
+
+    def _bytes(self, record_range: RecordRange) -> bytes:
+        path = record_range.source
+        if path not in self._stamps:
+            raise DataError(
+                f"A range of a file that the data flags do not name. "
+                f"Received: {path!r}"
+            )
+        size = record_range.byte_end - record_range.byte_start
+        with _open(path) as file:
+            if _stamp(path) != self._stamps[path]:
+                raise _changed(path)
+            file.seek(record_range.byte_start)
+            data = file.read(size)
+        if len(data) != size:
+            raise _changed(path)
+        return data
+
+
+def _make_format(kind: str) -> RecordFormat:
+    if kind == "csv":
+        return CsvFormat()
+    if kind == "tsv":
+        return LineFormat(b"\t")
+    if kind == "text":
+        return LineFormat()
+    return TfRecordFormat()
+
+
+def _open(path: str) -> BinaryIO:
+    try:
+        return open(path, "rb")
+    except OSError as error:
+        raise DataError(
+            f"Cannot read data: {error.strerror}. Received: {path!r}"
+        ) from error
+
+
+def _stamp(path: str) -> tuple[int, int]:
+    try:
+        status = os.stat(path)
+    except OSError as error:
+        raise DataError(
+            f"Cannot read data: {error.strerror}. Received: {path!r}"
+        ) from error
+    return status.st_size, status.st_mtime_ns
+
+
+def _changed(path: str) -> SourceChanged:
+    return SourceChanged(
+        "A file changed while the job runs; start a new job for the new "
+        f"data. Received: {path!r}"
+    )
+
+
+def _complain(
+    record_range: RecordRange,
+    records: Records,
+    broken: dict[int, str],
+    bad_records: str,
+) -> None:
+    """Raises or logs broken records."""
+    for shown, (i, reason) in enumerate(broken.items()):
+        # A broken TFRecord has no payload; it starts where the one before
+        # it ends.
+        place = int(records.nexts[i - 1]) if i else 0
+        error = BadRecord(
+            record_range.source,
+            record_range.start + i,
+            record_range.byte_start + place,
+            reason,
+        )
+        if bad_records == "fail":
+            raise error
+        if shown == _SHOWN_BAD_RECORDS:
+            break
+        _log.warning(
+            "Skipped: %s (%s, record %d, byte %d)",
+            reason,
+            error.source,
+            error.record,
+            error.position,
+        )
+    if len(broken) > _SHOWN_BAD_RECORDS:
+        _log.warning(
+            "Skipped %d more broken records of this task",
+            len(broken) - _SHOWN_BAD_RECORDS,
+        )
