@@ -1,0 +1,19 @@
+"""Servers and clients of the services in `protos/`: the public names."""
+
+from elastic_keras.wire.aio_client import AioClient
+from elastic_keras.wire.client import Client
+from elastic_keras.wire.errors import Refused, RpcError, WireError
+from elastic_keras.wire.handshake import PROTOCOL_VERSION, check_join
+from elastic_keras.wire.server import make_server, time_remaining
+
+__all__ = [
+    "PROTOCOL_VERSION",
+    "AioClient",
+    "Client",
+    "Refused",
+    "RpcError",
+    "WireError",
+    "check_join",
+    "make_server",
+    "time_remaining",
+]
