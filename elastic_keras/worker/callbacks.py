@@ -1,0 +1,160 @@
+"""Keras callbacks in a job: every standard hook, with the right logs."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import keras
+
+from elastic_keras.config import ConfigError
+from elastic_keras.wire.proto import master_pb2
+
+_BATCH_HOOKS = (
+    "on_train_batch_begin",
+    "on_train_batch_end",
+    "on_batch_begin",
+    "on_batch_end",
+)
+
+
+class JobCallbacks:
+    """A module's callbacks around the model that this worker trains.
+
+    Epoch, train and test hooks come from the master as tasks, with logs
+    merged over all workers; batch hooks run around this worker's own
+    batches.
+
+    Args:
+        callbacks: The module's callbacks.
+        model: The model that they see.
+        epochs: Epochs of the job.
+        optimizers: Keras optimizers by their position in the signature.
+        set_learning_rate: Sets an optimizer's rate on the shards.
+        refresh: Brings the model the newest dense parameters.
+    """
+
+    def __init__(
+        self,
+        callbacks: list[keras.callbacks.Callback],
+        model: keras.Model,
+        *,
+        epochs: int,
+        optimizers: list[keras.optimizers.Optimizer],
+        set_learning_rate: Callable[[int, float], None],
+        refresh: Callable[[], None],
+    ) -> None:
+        self._model = model
+        self._optimizers = optimizers
+        self._set_learning_rate = set_learning_rate
+        self._refresh = refresh
+        self._rates = self._learning_rates()
+        self._batch_hooks = any(map(_has_batch_hook, callbacks))
+        model.stop_training = False
+        self._list = keras.callbacks.CallbackList(
+            callbacks,
+            add_history=False,
+            add_progbar=False,
+            model=model,
+            epochs=epochs,
+            verbose=0,
+            steps=None,
+        )
+
+    @property
+    def wanted(self) -> bool:
+        """Whether any callback overrides a hook of training batches."""
+        return self._batch_hooks
+
+    def begin(self, step: int) -> None:
+        """Calls `on_train_batch_begin`."""
+        self._list.on_train_batch_begin(step, {})
+        self._tell_learning_rates()
+
+    def end(self, step: int, logs: dict[str, float]) -> None:
+        """Calls `on_train_batch_end`."""
+        self._list.on_train_batch_end(step, logs)
+        self._tell_learning_rates()
+
+    def run(self, task: master_pb2.Task) -> dict[str, Any]:
+        """Calls the hook of a `TASK_CALLBACK`.
+
+        Args:
+            task: With the hook's name, the epoch and the merged logs.
+
+        Returns:
+            The result for the master.
+        """
+        logs = json.loads(task.logs) if task.logs else {}
+        if task.hook in ("on_epoch_end", "on_train_end", "on_test_end"):
+            self._refresh()
+        if task.hook in ("on_epoch_begin", "on_epoch_end"):
+            getattr(self._list, task.hook)(task.epoch, logs)
+        elif task.hook in ("on_train_end", "on_test_end"):
+            getattr(self._list, task.hook)(logs)
+        else:
+            getattr(self._list, task.hook)()
+        self._tell_learning_rates()
+        return {"stop": bool(self._model.stop_training)}
+
+    def _tell_learning_rates(self) -> None:
+        rates = self._learning_rates()
+        for optimizer, rate in rates.items():
+            if rate != self._rates[optimizer]:
+                self._set_learning_rate(optimizer, rate)
+        self._rates = rates
+
+    def _learning_rates(self) -> dict[int, float]:
+        """Returns the rates that a callback may set; a schedule is none."""
+        return {
+            position: float(optimizer.learning_rate)
+            for position, optimizer in enumerate(self._optimizers)
+            if not _has_schedule(optimizer)
+        }
+
+
+def check(callbacks: Any) -> list[keras.callbacks.Callback]:
+    """Checks what a module's `callbacks()` returned.
+
+    Args:
+        callbacks: A list of Keras callbacks.
+
+    Raises:
+        ConfigError: It holds something else, or what a job cannot honour.
+    """
+    if callbacks is None:
+        return []
+    if not isinstance(callbacks, list | tuple):
+        callbacks = [callbacks]
+    for callback in callbacks:
+        if not isinstance(callback, keras.callbacks.Callback):
+            raise ConfigError(
+                "callbacks() must return a list of Keras callbacks. "
+                f"Received: {callback!r}"
+            )
+        if (
+            isinstance(callback, keras.callbacks.EarlyStopping)
+            and callback.restore_best_weights
+        ):
+            raise ConfigError(
+                "EarlyStopping(restore_best_weights=True) cannot bring back "
+                "the rows that lie on PS shards. Leave restore_best_weights "
+                "out, or stop with --early_stopping_metric and "
+                "--early_stopping_patience. Received: callbacks() with "
+                "restore_best_weights=True"
+            )
+    return list(callbacks)
+
+
+def _has_batch_hook(callback: keras.callbacks.Callback) -> bool:
+    return any(
+        getattr(type(callback), hook)
+        is not getattr(keras.callbacks.Callback, hook)
+        for hook in _BATCH_HOOKS
+    )
+
+
+def _has_schedule(optimizer: keras.optimizers.Optimizer) -> bool:
+    return isinstance(
+        optimizer._learning_rate,
+        keras.optimizers.schedules.LearningRateSchedule,
+    )

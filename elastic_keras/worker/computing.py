@@ -1,0 +1,152 @@
+"""The compiled step between pull and push, as the pipeline uses it."""
+
+import dataclasses
+import math
+import time
+from typing import Any, Protocol
+
+import numpy as np
+
+from elastic_keras.wire import tensors
+from elastic_keras.wire.proto import master_pb2
+from elastic_keras.worker import items
+from elastic_keras.worker.client import Pulled
+from elastic_keras.worker.stats import WorkerStats
+from elastic_keras.worker.step import Steps
+
+# Running metrics are worked out this often, for the progress line.
+_METRICS_SECONDS = 1.0
+
+
+class BatchHooks(Protocol):
+    """Keras's hooks around a training batch."""
+
+    @property
+    def wanted(self) -> bool:
+        """Whether any callback overrides one."""
+
+    def begin(self, step: int) -> None:
+        """Calls `on_train_batch_begin`."""
+
+    def end(self, step: int, logs: dict[str, float]) -> None:
+        """Calls `on_train_batch_end`."""
+
+
+@dataclasses.dataclass(frozen=True)
+class StepGradients:
+    """What a step computed, as numpy arrays.
+
+    Args:
+        rows: Per table, shape (n, dim).
+        dense: Flat, in signature order.
+        state_deltas: Flat, in signature order.
+        nonfinite: Whether a gradient is NaN or Inf.
+    """
+
+    rows: list[np.ndarray]
+    dense: np.ndarray
+    state_deltas: np.ndarray
+    nonfinite: bool
+
+
+class TrainComputing:
+    """Runs the compiled training step and keeps its books.
+
+    Args:
+        steps: The compiled steps.
+        stats: Where steps are counted for the heartbeat.
+        hooks: The callbacks' batch hooks, if this worker runs them.
+    """
+
+    def __init__(
+        self, steps: Steps, stats: WorkerStats, hooks: BatchHooks | None = None
+    ) -> None:
+        self.hooks = hooks
+        self.succeeded = False
+        self._steps = steps
+        self._stats = stats
+        self._assigned: tuple[int, ...] = ()
+        self._metrics_at = 0.0
+
+    def assign(self, pulled: Pulled) -> None:
+        """Gives the model the dense parameters and states of a pull."""
+        if pulled.dense_versions == self._assigned:
+            return
+        self._steps.assign_dense(pulled.dense)
+        self._steps.assign_states(pulled.states)
+        self._assigned = pulled.dense_versions
+
+    def begin_task(self) -> None:
+        """Starts the metrics of a training task."""
+        self._steps.train_metrics.reset()
+
+    def compute(
+        self, train: items.TrainBatch, pulled: Pulled, *, again: bool
+    ) -> StepGradients:
+        """Computes a batch's gradients; see `pipeline.Computing`."""
+        hooks = self.hooks
+        if hooks is None or again or not hooks.wanted:
+            return self._compute(train.batch, pulled, again)
+        hooks.begin(train.index)
+        gradients = self._compute(train.batch, pulled, again)
+        hooks.end(train.index, self._steps.train_metrics.result())
+        return gradients
+
+    def end_task(self) -> master_pb2.MetricStates:
+        """Returns the metrics' states of the training task."""
+        return encode_states(self._steps.train_metrics.state())
+
+    def _compute(
+        self, batch: items.Batch, pulled: Pulled, again: bool
+    ) -> StepGradients:
+        self.assign(pulled)
+        result = self._steps.train(
+            batch.data, pulled.rows, batch.inverse, count=not again
+        )
+        gradients = StepGradients(
+            rows=[as_array(rows) for rows in result.row_gradients],
+            dense=as_array(result.dense),
+            state_deltas=as_array(result.states),
+            nonfinite=not bool(result.finite),
+        )
+        self.succeeded = True
+        if not again:
+            self._count(batch.examples, float(result.loss))
+        return gradients
+
+    def _count(self, examples: int, loss: float) -> None:
+        self._stats.add_step(examples, loss if math.isfinite(loss) else 0.0)
+        now = time.monotonic()
+        if now - self._metrics_at > _METRICS_SECONDS:
+            self._metrics_at = now
+            self._stats.set_metrics(self._steps.train_metrics.result())
+
+
+def as_array(tensor: Any) -> np.ndarray:
+    """Returns an eager tensor's values without a copy where possible."""
+    return np.asarray(memoryview(tensor))
+
+
+def encode_states(
+    states: dict[str, list[np.ndarray]],
+) -> master_pb2.MetricStates:
+    """Returns metric states as a message."""
+    message = master_pb2.MetricStates()
+    for name, arrays in states.items():
+        message.metrics[name].tensors.extend(
+            tensors.encode(np.asarray(array)) for array in arrays
+        )
+    return message
+
+
+def decode_states(
+    message: master_pb2.MetricStates,
+) -> dict[str, list[np.ndarray]]:
+    """Returns metric states from a message."""
+    return {
+        name: [
+            tensors.decode(tensor, name=f"state of metric {name}")
+            for tensor in entry.tensors
+        ]
+        for name, entry in message.metrics.items()
+    }

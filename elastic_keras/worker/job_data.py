@@ -1,0 +1,229 @@
+"""A worker's view of the job's data: tasks become batches with their ids."""
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from elastic_keras.config import ConfigError, JobConfig
+from elastic_keras.data import reader as readers
+from elastic_keras.data.pipeline import BatchPipeline
+from elastic_keras.data.reader import Counts, DataReader, RecordRange
+from elastic_keras.wire.proto import master_pb2
+from elastic_keras.worker import items
+from elastic_keras.worker.computing import as_array
+from elastic_keras.worker.grouping import group
+from elastic_keras.worker.lookup import Lookup, LookupIds
+from elastic_keras.worker.model import PreparedModel
+from elastic_keras.worker.step import Steps
+from elastic_keras.zoo.modes import Mode
+from elastic_keras.zoo.module import ZooModule
+
+# Batches that tf.data makes ahead of the data thread.
+_PREFETCH = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class _Kind:
+    """How tasks of one kind are read.
+
+    Args:
+        mode: What `dataset_fn` is told.
+        option: The data option that names the files.
+        step: The compiled step that takes the batches.
+    """
+
+    mode: str
+    option: str
+    step: str
+
+
+_KINDS: dict[int, _Kind] = {
+    master_pb2.TASK_TRAIN: _Kind(Mode.TRAINING, "training_data", "train"),
+    master_pb2.TASK_EVALUATE: _Kind(
+        Mode.EVALUATION, "validation_data", "evaluate"
+    ),
+    master_pb2.TASK_PREDICT: _Kind(
+        Mode.PREDICTION, "prediction_data", "predict"
+    ),
+}
+
+
+class TaskBatches:
+    """One task's batches; made anew, they are the same.
+
+    Args:
+        dataset: Elements (batch, `LookupIds`).
+        counts: What was read of the range.
+        num_shards: Number of shards.
+    """
+
+    def __init__(
+        self, dataset: tf.data.Dataset, counts: Counts, num_shards: int
+    ) -> None:
+        self._dataset = dataset
+        self._counts = counts
+        self._num_shards = num_shards
+
+    def batches(self) -> Iterator[items.Batch]:
+        """Makes the batches."""
+        for data, ids in self._dataset:
+            yield self._batch(data, ids)
+
+    def report(self) -> master_pb2.ReportTaskRequest:
+        """Returns a report that counts the records."""
+        return master_pb2.ReportTaskRequest(
+            records=self._counts.records,
+            bad_records=self._counts.bad_records,
+        )
+
+    def _batch(self, data: Any, ids: LookupIds) -> items.Batch:
+        groups, inverse = [], []
+        for unique, places in zip(ids.unique, ids.inverse, strict=True):
+            grouped, rank = group(as_array(unique), self._num_shards)
+            groups.append(grouped)
+            if rank is None:
+                inverse.append(places)
+            else:
+                inverse.append(rank[as_array(places)])
+        return items.Batch(data, groups, inverse, count_examples(data))
+
+
+class JobData:
+    """Opens tasks' data for the steps of one model.
+
+    Args:
+        config: The job.
+        zoo: The model-zoo module.
+        num_shards: Number of shards.
+    """
+
+    def __init__(
+        self, config: JobConfig, zoo: ZooModule, num_shards: int
+    ) -> None:
+        self._config = config
+        self._zoo = zoo
+        self._num_shards = num_shards
+        self._readers: dict[str, DataReader] = {}
+        self._pipelines: dict[int, BatchPipeline] = {}
+        self._prepared: PreparedModel | None = None
+        self._steps: Steps | None = None
+
+    def sample(self, message: master_pb2.RecordRange) -> Any:
+        """Returns the first batch of a range, to build a model on.
+
+        Args:
+            message: The range; empty to find one here.
+
+        Raises:
+            ConfigError: It holds no batch.
+        """
+        kind = next(
+            (
+                kind
+                for kind in _KINDS.values()
+                if getattr(self._config.data, kind.option)
+            ),
+            None,
+        )
+        if kind is None:
+            raise ConfigError("The job has no data.")
+        source = _range(message)
+        if not source.source:
+            source = self._reader(kind).ranges(self._records_per_task())[0]
+        raw, _ = self._read(kind, source, -1)
+        for batch in self._pipeline(kind)(raw).take(1):
+            return batch
+        raise ConfigError(
+            "dataset_fn made no batch of the first records. "
+            f"Received: {source.count} records of {source.source!r}"
+        )
+
+    def serve(self, prepared: PreparedModel, steps: Steps) -> None:
+        """Names the model that batches are made for."""
+        self._prepared = prepared
+        self._steps = steps
+
+    def open(self, task: master_pb2.Task) -> TaskBatches:
+        """Opens a task's data.
+
+        Args:
+            task: A training, evaluation or prediction task.
+
+        Raises:
+            ConfigError: The data or what `dataset_fn` made of them cannot
+                be used.
+        """
+        kind = _KINDS[task.kind]
+        raw, counts = self._read(kind, _range(task.range), task.shuffle_seed)
+        if task.kind not in self._pipelines:
+            self._pipelines[task.kind] = self._pipeline_with_ids(kind, raw)
+        dataset = self._pipelines[task.kind](raw)
+        return TaskBatches(
+            dataset.prefetch(_PREFETCH), counts, self._num_shards
+        )
+
+    def _pipeline_with_ids(
+        self, kind: _Kind, raw: tf.data.Dataset
+    ) -> BatchPipeline:
+        if self._prepared is None or self._steps is None:
+            raise RuntimeError("There is no model yet.")
+        spec = self._pipeline(kind)(raw).element_spec
+        self._steps.expect(kind.step, spec)
+        lookup = Lookup(self._prepared, spec, training=kind.step == "train")
+        return self._pipeline(kind, then=lookup.map)
+
+    def _pipeline(self, kind: _Kind, then: Any = None) -> BatchPipeline:
+        return BatchPipeline(
+            self._zoo.dataset_fn,
+            kind.mode,
+            self._reader(kind).metadata,
+            self._config.data.minibatch_size,
+            seed=self._config.model.seed,
+            then=then,
+        )
+
+    def _reader(self, kind: _Kind) -> DataReader:
+        if kind.option not in self._readers:
+            self._readers[kind.option] = readers.open_reader(
+                getattr(self._config.data, kind.option),
+                self._config.data,
+                custom=self._zoo.custom_data_reader,
+                custom_params=self._zoo.data_reader_params,
+            )
+        return self._readers[kind.option]
+
+    def _read(
+        self, kind: _Kind, source: RecordRange, seed: int
+    ) -> tuple[tf.data.Dataset, Counts]:
+        return self._reader(kind).dataset(
+            source,
+            shuffle_seed=None if seed < 0 else seed,
+            bad_records=self._config.data.bad_records,
+        )
+
+    def _records_per_task(self) -> int:
+        data = self._config.data
+        return data.records_per_task or data.minibatch_size
+
+
+def count_examples(batch: Any) -> int:
+    """Returns the number of examples in a batch of eager tensors."""
+    first = tf.nest.flatten(batch)[0]
+    if isinstance(first, tf.RaggedTensor):
+        return int(first.nrows())
+    if isinstance(first, tf.SparseTensor):
+        return int(first.dense_shape[0])
+    return int(np.shape(first)[0])
+
+
+def _range(message: master_pb2.RecordRange) -> RecordRange:
+    return RecordRange(
+        message.source,
+        message.start,
+        message.count,
+        message.byte_start,
+        message.byte_end,
+    )

@@ -1,0 +1,112 @@
+"""Tasks that train nothing: evaluation, merging metrics, callbacks."""
+
+import json
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from elastic_keras.wire.proto import master_pb2
+from elastic_keras.worker import items
+from elastic_keras.worker.callbacks import JobCallbacks
+from elastic_keras.worker.client import PsClient, Pulled
+from elastic_keras.worker.computing import (
+    TrainComputing,
+    decode_states,
+    encode_states,
+)
+from elastic_keras.worker.job_data import JobData
+from elastic_keras.worker.step import Steps
+
+
+class OtherTasks:
+    """Does a task in the main thread and reports it.
+
+    Args:
+        client: The shards.
+        data: The job's data.
+        steps: The compiled steps.
+        computing: Assigns dense parameters to the model.
+        callbacks: The module's callbacks; `None` if there are none.
+        report: Sends a report to the master.
+        describe: Turns a user's exception into a report's fields.
+    """
+
+    def __init__(
+        self,
+        *,
+        client: PsClient,
+        data: JobData,
+        steps: Steps,
+        computing: TrainComputing,
+        callbacks: JobCallbacks | None,
+        report: Callable[[master_pb2.ReportTaskRequest], None],
+        describe: Callable[[BaseException], dict[str, Any]],
+    ) -> None:
+        self._client = client
+        self._data = data
+        self._steps = steps
+        self._computing = computing
+        self._callbacks = callbacks
+        self._report = report
+        self._describe = describe
+
+    def do(self, task: master_pb2.Task) -> None:
+        """Does one task; a user's exception becomes its report."""
+        work = {
+            master_pb2.TASK_EVALUATE: self._evaluate,
+            master_pb2.TASK_MERGE: self._merge,
+            master_pb2.TASK_CALLBACK: self._call_back,
+        }[task.kind]
+        try:
+            report = work(task)
+        except OurError:
+            raise
+        except Exception as error:
+            report = master_pb2.ReportTaskRequest(**self._describe(error))
+        report.lease = task.lease
+        self._report(report)
+
+    def _evaluate(self, task: master_pb2.Task) -> master_pb2.ReportTaskRequest:
+        opened = self._data.open(task)
+        metrics = self._steps.evaluation_metrics
+        metrics.reset()
+        batches = examples = 0
+        for batch, pulled in self._pulled(opened.batches()):
+            self._computing.assign(pulled)
+            self._steps.evaluate(batch.data, pulled.rows, batch.inverse)
+            batches += 1
+            examples += batch.examples
+        report = opened.report()
+        report.batches = batches
+        report.examples = examples
+        report.states.CopyFrom(encode_states(metrics.state()))
+        return report
+
+    def _merge(self, task: master_pb2.Task) -> master_pb2.ReportTaskRequest:
+        states = decode_states(task.states)
+        values = self._steps.evaluation_metrics.result_from(states)
+        return master_pb2.ReportTaskRequest(
+            result=json.dumps({n: float(v) for n, v in values.items()})
+        )
+
+    def _call_back(
+        self, task: master_pb2.Task
+    ) -> master_pb2.ReportTaskRequest:
+        result = {"stop": False}
+        if self._callbacks is not None:
+            result = self._callbacks.run(task)
+        return master_pb2.ReportTaskRequest(result=json.dumps(result))
+
+    def _pulled(
+        self, batches: Iterator[items.Batch]
+    ) -> Iterator[tuple[items.Batch, Pulled]]:
+        """Pulls for the next batch while the present one is computed."""
+        with ThreadPoolExecutor(1, "read") as pool:
+            ahead = None
+            for batch in batches:
+                pull = pool.submit(self._client.pull, batch.ids)
+                if ahead is not None:
+                    yield ahead[0], ahead[1].result()
+                ahead = (batch, pull)
+            if ahead is not None:
+                yield ahead[0], ahead[1].result()
