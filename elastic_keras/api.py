@@ -1,0 +1,195 @@
+"""Jobs from Python: the functions that scripts and notebooks call."""
+
+import dataclasses
+import json
+import os
+import pathlib
+import signal
+import types
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from elastic_keras.cluster import exits
+from elastic_keras.cluster.launcher import JobOutcome
+from elastic_keras.cluster.local import LocalLauncher
+from elastic_keras.config import ConfigError, JobConfig
+from elastic_keras.monitoring.progress import make_progress
+from elastic_keras.monitoring.report import closing_lines
+
+Model = str | os.PathLike[str] | types.ModuleType
+Data = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
+
+
+class JobFailed(RuntimeError):  # noqa: N818 - reads as what happened
+    """A job ended by the user's own exception, or by a crash.
+
+    Args:
+        message: The user's traceback, or what crashed.
+        exit_code: What `elastic_keras train` would have exited with.
+        job_dir: The job directory.
+    """
+
+    def __init__(self, message: str, exit_code: int, job_dir: str) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+        self.job_dir = job_dir
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """What a job left in result.json.
+
+    Args:
+        status: `succeeded`.
+        job_dir: The job directory.
+        steps: Steps trained.
+        epochs: Passes over the training data.
+        records_trained: Records in applied batches.
+        records_expected: Records times epochs.
+        seconds: How long the job took.
+        examples_per_second: Over the whole training.
+        evaluation: Last value of each evaluation metric, by name.
+        staleness: `max`, `mean` and `histogram` of applied pushes.
+        shards: `rows`, `bytes`, `version` and `tables` of each shard.
+        restarts: Restarts by role.
+    """
+
+    status: str
+    job_dir: str
+    steps: int = 0
+    epochs: int = 0
+    records_trained: int = 0
+    records_expected: int = 0
+    seconds: float = 0.0
+    examples_per_second: float = 0.0
+    evaluation: dict[str, float] = dataclasses.field(default_factory=dict)
+    staleness: dict[str, Any] = dataclasses.field(default_factory=dict)
+    shards: list[dict[str, Any]] = dataclasses.field(default_factory=list)
+    restarts: dict[str, int] = dataclasses.field(default_factory=dict)
+
+    @classmethod
+    def load(cls, job_dir: str | os.PathLike[str]) -> "Result":
+        """Reads the result of a job that has ended.
+
+        Args:
+            job_dir: Its directory.
+
+        Raises:
+            ConfigError: There is no result.
+        """
+        raw = read_result(job_dir)
+        known = {field.name for field in dataclasses.fields(cls)}
+        values = {name: raw[name] for name in raw if name in known}
+        return cls(**{**values, "job_dir": str(job_dir)})
+
+
+def train(
+    model: Model = "", *, training_data: Data = "", **options: Any
+) -> Result:
+    """Trains a model-zoo module, as `elastic_keras train` does.
+
+    Args:
+        model: Path of a module (`model_zoo/criteo/deepfm.py`), an imported
+            module, or a dotted name that goes with `model_zoo=`.
+        training_data: Files or globs, one or several.
+        **options: Any option of `elastic_keras train --help` by its name;
+            `model_params` may be a dict, data several paths.
+
+    Returns:
+        The result; its `job_dir` holds everything else.
+
+    Raises:
+        ConfigError: Wrong use: an option, a path, the module's contract.
+        JobFailed: The user's own exception (its text is their traceback).
+        KeyboardInterrupt: The job was interrupted, and stopped in order.
+    """
+    values = dict(options)
+    if training_data:
+        values["training_data"] = training_data
+    values = {name: _plain(name, value) for name, value in values.items()}
+    config = JobConfig.from_options(**{**_model_options(model), **values})
+    outcome = run_training(config)
+    if outcome.status == "succeeded":
+        return Result.load(outcome.job_dir)
+    if outcome.exit_code == 128 + signal.SIGINT:
+        raise KeyboardInterrupt
+    if outcome.exit_code > 128:
+        raise SystemExit(outcome.exit_code)
+    if outcome.exit_code == exits.WRONG_USE:
+        raise ConfigError(outcome.error)
+    raise JobFailed(outcome.error, outcome.exit_code, outcome.job_dir)
+
+
+def run_training(config: JobConfig) -> JobOutcome:
+    """Runs a training job to its end and prints its closing lines.
+
+    Args:
+        config: The job.
+
+    Raises:
+        ConfigError: The job cannot start.
+    """
+    if not config.model.model_def:
+        raise ConfigError(
+            "No model: name a module with --model_zoo and --model_def. "
+            "Received: model_def=''"
+        )
+    if not config.data.training_data:
+        raise ConfigError(
+            "No records to train on: name files with --training_data. "
+            "Received: training_data=''"
+        )
+    progress = make_progress(config.monitoring.progress)
+    try:
+        outcome = LocalLauncher().run(config, progress.update)
+    finally:
+        progress.close()
+    if config.monitoring.progress != "none":
+        result = read_result(outcome.job_dir)
+        print("\n".join(closing_lines(result, outcome.job_dir)), flush=True)
+    return outcome
+
+
+def read_result(job_dir: str | os.PathLike[str]) -> dict[str, Any]:
+    """Reads JOB_DIR/result.json.
+
+    Args:
+        job_dir: The job directory.
+
+    Raises:
+        ConfigError: There is none, or it cannot be read.
+    """
+    path = pathlib.Path(job_dir) / "result.json"
+    try:
+        return json.loads(path.read_text())
+    except (OSError, json.JSONDecodeError) as error:
+        raise ConfigError(
+            f"There is no result of a job: {error}. "
+            f"Received: job_dir={str(job_dir)!r}"
+        ) from error
+
+
+def _model_options(model: Model) -> dict[str, str]:
+    """Returns --model_zoo and --model_def for what `train` was given."""
+    if isinstance(model, types.ModuleType):
+        if not getattr(model, "__file__", None):
+            raise ConfigError(
+                "A module must come from a file: workers import it on their "
+                f"own. Received: model={model.__name__!r}"
+            )
+        model = str(model.__file__)
+    text = os.fspath(model)
+    return {"model_def": text} if text else {}
+
+
+def _plain(name: str, value: Any) -> Any:
+    """Returns an option's value as its flag would have it."""
+    if name == "model_params" and isinstance(value, Mapping):
+        return "; ".join(f"{key}={item!r}" for key, item in value.items())
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if isinstance(value, str) or not name.endswith("_data"):
+        return value
+    if isinstance(value, Iterable):
+        return ",".join(os.fspath(item) for item in value)
+    return value

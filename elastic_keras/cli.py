@@ -1,0 +1,172 @@
+"""The `elastic_keras` command."""
+
+import dataclasses
+import difflib
+import platform
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from importlib import metadata
+from typing import Any
+
+from absl import flags
+
+from elastic_keras._version import __version__
+from elastic_keras.cluster import exits
+from elastic_keras.config import ConfigError, JobConfig, all_options
+from elastic_keras.help_text import command_help, overview
+
+
+@dataclasses.dataclass(frozen=True)
+class Command:
+    """A subcommand.
+
+    Args:
+        summary: One line for the overview.
+        run: Gets the arguments after the subcommand; returns an exit code.
+    """
+
+    summary: str
+    run: Callable[[Sequence[str]], int]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command.
+
+    Args:
+        arguments: What follows the program's name.
+
+    Returns:
+        0 for success, 1 for the user's own exception, 2 for wrong use.
+    """
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        return _dispatch(given)
+    except ConfigError as error:
+        print(f"elastic_keras: error: {error}", file=sys.stderr)
+        return exits.WRONG_USE
+
+
+def _dispatch(given: list[str]) -> int:
+    if not given:
+        print(_overview(), file=sys.stderr)
+        return exits.WRONG_USE
+    name = _ALIASES.get(given[0], given[0])
+    if name not in COMMANDS:
+        raise ConfigError(
+            f"Unknown command.{_nearest(name, COMMANDS)} "
+            f"Received: {name}; see elastic_keras help"
+        )
+    return COMMANDS[name].run(given[1:])
+
+
+def _train(given: Sequence[str]) -> int:
+    values = _parse("train", given)
+    if values is None:
+        print(command_help("train"))
+        return exits.DONE
+    # Here, so that help and version answer at once.
+    from elastic_keras.api import run_training
+
+    outcome = run_training(JobConfig.from_options(**values))
+    if outcome.error:
+        wrong_use = outcome.exit_code == exits.WRONG_USE
+        prefix = "elastic_keras: error: " if wrong_use else ""
+        print(f"{prefix}{outcome.error}", file=sys.stderr)
+    return outcome.exit_code
+
+
+def _version(given: Sequence[str]) -> int:
+    versions = [f"elastic_keras {__version__}"]
+    for name in ("tensorflow", "keras"):
+        try:
+            versions.append(f"{name} {metadata.version(name)}")
+        except metadata.PackageNotFoundError:
+            versions.append(f"{name} not installed")
+    versions.append(f"Python {platform.python_version()}")
+    print(", ".join(versions))
+    return exits.DONE
+
+
+def _help(given: Sequence[str]) -> int:
+    if given and given[0] == "train":
+        print(command_help("train"))
+    else:
+        print(_overview())
+    return exits.DONE
+
+
+def _overview() -> str:
+    return overview({name: each.summary for name, each in COMMANDS.items()})
+
+
+COMMANDS: dict[str, Command] = {
+    "train": Command("Train a model-zoo module.", _train),
+    "help": Command("Show this, or the help of a command.", _help),
+    "version": Command("Show versions.", _version),
+}
+_ALIASES = {"--help": "help", "-h": "help", "-help": "help"} | {
+    "--version": "version"
+}
+
+
+def _parse(command: str, given: Sequence[str]) -> dict[str, Any] | None:
+    """Reads a command's flags.
+
+    Args:
+        command: Its name.
+        given: The arguments after it.
+
+    Returns:
+        The values of the flags that were given; `None` for `--help`.
+
+    Raises:
+        ConfigError: An unknown flag, a bad value, a stray argument.
+    """
+    known = _flag_values()
+    if any(each in ("--help", "-h", "-help", "--helpfull") for each in given):
+        return None
+    try:
+        rest = known([command, *given])[1:]
+    except flags.UnrecognizedFlagError as error:
+        raise ConfigError(
+            f"Unknown flag.{_nearest(error.flagname, known, '--')} "
+            f"Received: --{error.flagname}; see elastic_keras {command} "
+            "--help"
+        ) from error
+    except flags.Error as error:
+        raise ConfigError(str(error)) from error
+    if rest:
+        raise ConfigError(
+            f"Flags look like --name=value. Received: {' '.join(rest)!r}"
+        )
+    return {name: known[name].value for name in known if known[name].present}
+
+
+def _flag_values() -> flags.FlagValues:
+    """Returns the flags of a job: one for each option."""
+    known = flags.FlagValues()
+    define: dict[type, Callable[..., Any]] = {
+        bool: flags.DEFINE_bool,
+        int: flags.DEFINE_integer,
+        float: flags.DEFINE_float,
+        str: flags.DEFINE_string,
+    }
+    for _, field in all_options():
+        define[type(field.default)](
+            field.name,
+            field.default,
+            field.metadata["help"],
+            flag_values=known,
+        )
+    return known
+
+
+def _nearest(name: str, known: Iterable[str], prefix: str = "") -> str:
+    """Returns ` Did you mean ...?`, or nothing if no name is near."""
+    plain = name.lstrip("-").replace("-", "_")
+    found = difflib.get_close_matches(plain, list(known), n=1)
+    return f" Did you mean {prefix}{found[0]}?" if found else ""
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,85 @@
+"""The folder in which a job leaves everything."""
+
+import datetime
+import json
+import os
+import pathlib
+
+from elastic_keras.config import ConfigError, JobConfig
+
+_DEFAULT_ROOT = "runs"
+
+
+class JobDirectory:
+    """Paths inside a job directory, and the files the launcher writes.
+
+    Args:
+        path: The folder; see `make_job_directory` for a new one.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = pathlib.Path(path)
+
+    @property
+    def result(self) -> pathlib.Path:
+        """Where the job's result is, once it is over."""
+        return self.path / "result.json"
+
+    def log(self, process: str) -> pathlib.Path:
+        """Returns the log file of a process, e.g. `worker-0`."""
+        return self.path / "logs" / f"{process}.log"
+
+    def write_config(self, config: JobConfig) -> None:
+        """Writes config.json, from which each process reads its job."""
+        self._write("config.json", config.to_json())
+
+    def write_restarts(self, counts: dict[str, int]) -> None:
+        """Writes restarts.json: restarts so far by role."""
+        self._write("restarts.json", json.dumps(counts))
+
+    def write_result(self, result: dict[str, object]) -> None:
+        """Writes result.json for a job whose master could not."""
+        self._write("result.json", json.dumps(result, indent=2))
+
+    def _write(self, name: str, text: str) -> None:
+        # Renamed into place: a reader sees the old file or the new one.
+        new = self.path / f".{name}.new"
+        new.write_text(text)
+        os.replace(new, self.path / name)
+
+
+def make_job_directory(config: JobConfig) -> JobDirectory:
+    """Makes the directory of a new job.
+
+    Args:
+        config: `--job_dir`, or a new folder under runs/ where it is empty.
+
+    Raises:
+        ConfigError: It cannot be written, or holds something already.
+    """
+    path = config.cluster.job_dir or _new_name(config)
+    try:
+        os.makedirs(path, exist_ok=True)
+        if os.listdir(path):
+            raise ConfigError(
+                "The job directory holds another job already; name a new or "
+                f"an empty one. Received: job_dir={path!r}"
+            )
+        os.makedirs(os.path.join(path, "logs"))
+    except OSError as error:
+        raise ConfigError(
+            f"The job directory cannot be written: {error.strerror}. "
+            f"Received: job_dir={path!r}"
+        ) from error
+    return JobDirectory(os.path.abspath(path))
+
+
+def _new_name(config: JobConfig) -> str:
+    model = pathlib.PurePath(config.model.model_def).name or "job"
+    name = model.removesuffix(".py").rsplit(".", 1)[-1]
+    now = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
+    path = os.path.join(_DEFAULT_ROOT, f"{name}-{now}")
+    number = 1
+    while os.path.exists(path if number == 1 else f"{path}-{number}"):
+        number += 1
+    return path if number == 1 else f"{path}-{number}"

@@ -1,0 +1,96 @@
+"""What `elastic_keras --help` prints."""
+
+import dataclasses
+import textwrap
+from collections.abc import Mapping
+from typing import Any
+
+from elastic_keras.config import GROUPS, all_options
+
+_WIDTH = 80
+_INDENT = 6
+
+_EXAMPLE = """\
+elastic_keras train --model_zoo=model_zoo --model_def=criteo.deepfm \\
+    --training_data='data/day_*.tsv' --validation_data=data/val.tsv \\
+    --num_workers=2 --num_ps=2 --max_staleness=4 --minibatch_size=1024"""
+
+
+def overview(commands: Mapping[str, str]) -> str:
+    """Returns the help of the whole command.
+
+    Args:
+        commands: One line for each subcommand, by its name.
+    """
+    width = max(map(len, commands))
+    listed = [f"  {name:<{width}}  {text}" for name, text in commands.items()]
+    return "\n".join(
+        [
+            "elastic_keras: parameter-server training for Keras 3.",
+            "",
+            "elastic_keras COMMAND [--flag=value ...]",
+            "",
+            *listed,
+            "",
+            "For example:",
+            "",
+            textwrap.indent(_EXAMPLE, "  "),
+            "",
+            "elastic_keras train --help lists the flags.",
+        ]
+    )
+
+
+def command_help(command: str) -> str:
+    """Returns the help of a subcommand: its flags, group by group.
+
+    Args:
+        command: Its name.
+    """
+    lines = [f"elastic_keras {command} [--flag=value ...]", ""]
+    lines += [textwrap.indent(_EXAMPLE, "  "), ""]
+    lines.append("--flagfile=FILE reads flags from a file, one a line.")
+    group_before = ""
+    for group, field in all_options():
+        if group != group_before:
+            heading = (GROUPS[group].__doc__ or "").splitlines()[0]
+            lines += ["", heading, ""]
+            group_before = group
+        lines += _flag_lines(field)
+    lines += [
+        "",
+        "Exit codes: 0 success, 1 an exception of the model's code, 2 wrong "
+        "use or",
+        "input, 128 plus the signal's number if a signal stopped the job.",
+    ]
+    return "\n".join(lines)
+
+
+def _flag_lines(field: dataclasses.Field[Any]) -> list[str]:
+    choices, unit = field.metadata["choices"], field.metadata["unit"]
+    if isinstance(field.default, bool):
+        head = f"  --[no]{field.name}"
+    elif choices:
+        head = f"  --{field.name}={'|'.join(choices)}"
+    else:
+        kind = unit.upper() or _PLACEHOLDERS[type(field.default)]
+        head = f"  --{field.name}={kind}"
+    default = str(field.default).lower() if field.default != "" else ""
+    text = field.metadata["help"]
+    if default:
+        unit = "" if unit in ("", "batches") else f" {unit}"
+        text += f" (default: {default}{unit})"
+    indent = " " * _INDENT
+    return [
+        head,
+        *textwrap.wrap(
+            text, _WIDTH, initial_indent=indent, subsequent_indent=indent
+        ),
+    ]
+
+
+_PLACEHOLDERS: dict[type, str] = {
+    int: "N",
+    float: "X",
+    str: "TEXT",
+}

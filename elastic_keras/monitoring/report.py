@@ -1,0 +1,61 @@
+"""The lines that close a job on the terminal."""
+
+import pathlib
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+
+def closing_lines(result: Mapping[str, Any], job_dir: str) -> list[str]:
+    """Returns the summary of a job that has ended.
+
+    Args:
+        result: What result.json holds; any key may be missing.
+        job_dir: The job directory.
+
+    Returns:
+        Lines for the terminal.
+    """
+    folder = pathlib.Path(job_dir)
+    lines = [_status_line(result)]
+    if "records_trained" in result:
+        lines.append(_records_line(result))
+    evaluation = result.get("evaluation") or {}
+    if evaluation:
+        values = (f"{name} {value:.6g}" for name, value in evaluation.items())
+        lines.append(f"evaluation: {', '.join(values)}")
+    staleness = result.get("staleness") or {}
+    if "max" in staleness:
+        lines.append(
+            f"staleness: mean {staleness['mean']:.2f}, max {staleness['max']}"
+        )
+    restarts = {k: n for k, n in (result.get("restarts") or {}).items() if n}
+    if restarts:
+        counts = (f"{role} {count}" for role, count in restarts.items())
+        lines.append(f"restarts: {', '.join(counts)}")
+    lines.append(f"result: {folder / 'result.json'}")
+    summaries = shlex.quote(str(folder / "summaries"))
+    lines.append(f"TensorBoard: tensorboard --logdir {summaries}")
+    return lines
+
+
+def _status_line(result: Mapping[str, Any]) -> str:
+    line = f"job {result.get('status', 'ended')}"
+    if "steps" in result:
+        line += f": {result['steps']:,} steps"
+    if "seconds" in result:
+        line += f" in {result['seconds']:.1f} s"
+    if "examples_per_second" in result:
+        line += f", {result['examples_per_second']:,.0f} examples/s"
+    return line
+
+
+def _records_line(result: Mapping[str, Any]) -> str:
+    trained = result["records_trained"]
+    expected = result.get("records_expected")
+    line = f"records trained: {trained:,}"
+    if expected is None:
+        return line
+    if trained == expected:
+        return f"{line} = records x epochs"
+    return f"{line} of {expected:,} (records x epochs)"

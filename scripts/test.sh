@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# Sets up .venv and runs everything that must pass: format, lint, types,
+# tests. Arguments go to pytest.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+source scripts/environment.sh
+
+ensure_environment dev
+.venv/bin/ruff format --check .
+.venv/bin/ruff check .
+.venv/bin/mypy elastic_keras
+.venv/bin/python -m pytest "$@"
