@@ -72,15 +72,17 @@ class Assembler:
                 f"and the size. Received: method={piece.method!r}, "
                 f"total_bytes={piece.total_bytes}"
             )
-        checksums.check(piece.data, piece.crc32c, f"piece {len(self._parts)}")
-        self._received += len(piece.data)
-        if self._received > self._total or (self._parts and not piece.data):
+        # Every look at `piece.data` makes a copy: one look.
+        data = piece.data
+        checksums.check(data, piece.crc32c, f"piece {len(self._parts)}")
+        self._received += len(data)
+        if self._received > self._total or (self._parts and not data):
             raise WireError(
                 f"piece {len(self._parts)}: the message has {self._total} "
                 f"bytes. Received: {self._received} bytes, the last piece "
-                f"of {len(piece.data)}"
+                f"of {len(data)}"
             )
-        self._parts.append(piece.data)
+        self._parts.append(data)
 
     def _begin(self, piece: tensor_pb2.Piece) -> None:
         if piece.total_bytes > self._max_bytes:

@@ -98,6 +98,32 @@ def encode(
     Raises:
         ValueError: A dtype that does not travel, or an unknown name.
     """
+    tensor = tensor_pb2.Tensor()
+    encode_into(tensor, array, wire_dtype=wire_dtype, compression=compression)
+    return tensor
+
+
+def encode_into(
+    tensor: tensor_pb2.Tensor,
+    array: np.ndarray,
+    *,
+    wire_dtype: str = "float32",
+    compression: str = "none",
+) -> None:
+    """Puts an array into an empty message.
+
+    For a field of a larger message: to assign a finished `Tensor` to a field
+    copies its bytes three times.
+
+    Args:
+        tensor: The message, e.g. `request.dense` or `reply.rows.add()`.
+        array: See `encode`.
+        wire_dtype: See `encode`.
+        compression: See `encode`.
+
+    Raises:
+        ValueError: A dtype that does not travel, or an unknown name.
+    """
     array = np.asarray(array)
     dtype = array.dtype.newbyteorder("<")
     if dtype not in _NUMBERS:
@@ -106,16 +132,13 @@ def encode(
             f"Received: dtype={array.dtype}, shape={array.shape}"
         )
     number = _NUMBERS[dtype]
-    shape = array.shape
+    tensor.shape.extend(array.shape)
     if number == tensor_pb2.FLOAT32 and wire_dtype != "float32":
         number = wire_dtype_number(wire_dtype)
         array = halves.narrow(array.astype(np.float32, copy=False), wire_dtype)
         dtype = _BITS
-    array = array.astype(dtype, copy=False)
-    tensor = tensor_pb2.Tensor(shape=shape)
     tensor.dtype = number  # type: ignore[assignment]
-    _fill(tensor, array, compression)
-    return tensor
+    _fill(tensor, array.astype(dtype, copy=False), compression)
 
 
 def _fill(tensor: tensor_pb2.Tensor, array: np.ndarray, name: str) -> None:
