@@ -1,0 +1,1 @@
+"""The optimizers as shards run them: one module an algorithm."""
