@@ -1,0 +1,104 @@
+"""A PS shard's process: `python -m elastic_keras.ps.main`."""
+
+import argparse
+import asyncio
+import gc
+import logging
+import os
+import pathlib
+import signal
+import time
+from typing import NoReturn
+
+from elastic_keras.cluster.exits import run_main
+from elastic_keras.cluster.lifeline import watch_parent
+from elastic_keras.config import ConfigError, JobConfig
+from elastic_keras.ps import warm_up
+from elastic_keras.ps.servicer import ShardServicer
+from elastic_keras.ps.shard import Shard
+from elastic_keras.wire import rpc
+from elastic_keras.wire.proto import ps_pb2
+
+_LOGGER = logging.getLogger("elastic_keras.ps")
+# What is under way is finished; pulls that wait are sent away.
+_GRACE_SECONDS = 1.0
+
+
+class _Arguments(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise ConfigError(f"{message}. Usage: {self.format_usage().strip()}")
+
+
+def _arguments() -> argparse.Namespace:
+    parser = _Arguments(prog="elastic_keras.ps.main", allow_abbrev=False)
+    parser.add_argument("--job_dir", required=True, help="Job directory.")
+    parser.add_argument(
+        "--index", required=True, type=int, help="Index of this shard."
+    )
+    return parser.parse_args()
+
+
+def _read_config(job_dir: str) -> JobConfig:
+    path = pathlib.Path(job_dir) / "config.json"
+    try:
+        return JobConfig.from_json(path.read_text())
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(
+            f"Cannot read the job's config.json: {error}. "
+            f"Received: job_dir={job_dir!r}"
+        ) from error
+
+
+def _main() -> None:
+    start = time.monotonic()
+    logging.basicConfig(
+        level=logging.INFO,
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+    )
+    arguments = _arguments()
+    config = _read_config(arguments.job_dir)
+    index = arguments.index
+    if not 0 <= index < len(config.ps_addresses):
+        raise ConfigError(
+            f"The job has {len(config.ps_addresses)} shards. "
+            f"Received: index={index}"
+        )
+    watch_parent()
+    warm_up.warm_up()
+    # What is alive now stays: no collection need look at it again.
+    gc.collect()
+    gc.freeze()
+    asyncio.run(_serve(config, index, start))
+
+
+async def _serve(config: JobConfig, index: int, start: float) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    shard = Shard(index, len(config.ps_addresses), config.staleness)
+    servicer = ShardServicer(shard, job_id=config.job_id)
+    address = config.ps_addresses[index]
+    server = rpc.make_server(
+        servicer,
+        ps_pb2.DESCRIPTOR.services_by_name["ParameterServer"],
+        address,
+        token=os.environ.get("EK_JOB_TOKEN", ""),
+        max_message_bytes=config.wire.max_message_mb << 20,
+    )
+    await server.start()
+    _LOGGER.info(
+        "shard %d ready at %s after %.1f s",
+        index,
+        address,
+        time.monotonic() - start,
+    )
+    await stop.wait()
+    servicer.stop_waiting()
+    await server.stop(_GRACE_SECONDS)
+    servicer.close()
+    _LOGGER.info("shard %d stopped at version %d", index, shard.version)
+
+
+if __name__ == "__main__":
+    run_main(_main)

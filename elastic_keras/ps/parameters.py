@@ -1,0 +1,124 @@
+"""The numbers of a shard: its tables, dense parameters and iterations."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from elastic_keras.ps import schedules
+from elastic_keras.ps.dense import DenseParameters
+from elastic_keras.ps.lock import ReadWriteLock
+from elastic_keras.ps.push import Gradients
+from elastic_keras.ps.table import Table
+from elastic_keras.routing import ShardPlacement
+from elastic_keras.signature import ModelSignature
+
+
+class Parameters:
+    """What a model keeps on one shard.
+
+    Reads may run beside each other and beside one update: a row and the
+    dense buffer are always read whole. Updates are the caller's to
+    serialise.
+
+    Args:
+        signature: The model.
+        placement: What this shard owns of the dense parameters and states.
+    """
+
+    def __init__(
+        self, signature: ModelSignature, placement: ShardPlacement
+    ) -> None:
+        self.signature = signature
+        self.placement = placement
+        self.tables = [
+            Table(
+                spec,
+                signature.optimizers[spec.optimizer],
+                seed=signature.seed,
+                table_index=i,
+            )
+            for i, spec in enumerate(signature.tables)
+        ]
+        self.dense = DenseParameters(placement, signature)
+        self.iterations = 0
+        self._dense_lock = ReadWriteLock()
+        self._set_rates: dict[int, float] = {}
+
+    @property
+    def has_dense(self) -> bool:
+        """Whether this shard owns dense parameters or states."""
+        return self.placement.dense_size + self.placement.states_size > 0
+
+    def initialize(self, dense: np.ndarray, states: np.ndarray) -> None:
+        """Takes the first values of dense parameters and states."""
+        with self._dense_lock.writing():
+            self.dense.initialize(dense, states)
+
+    def read_rows(self, table: int, ids: np.ndarray) -> np.ndarray:
+        """Returns the rows of ids, float32 of shape (n, dim)."""
+        return self.tables[table].pull(ids)
+
+    def read_dense(self) -> tuple[np.ndarray, np.ndarray]:
+        """Returns copies of the flat dense parameters and states."""
+        with self._dense_lock.reading():
+            return self.dense.values.copy(), self.dense.states.copy()
+
+    def learning_rate(self, optimizer: int) -> float:
+        """Returns the rate of the next update, before any dampening."""
+        rate = self._set_rates.get(optimizer)
+        if rate is not None:
+            return rate
+        return schedules.learning_rate(
+            self.signature.optimizers[optimizer], self.iterations
+        )
+
+    def set_learning_rate(self, optimizer: int, rate: float) -> None:
+        """Fixes an optimizer's rate; its schedule no longer counts."""
+        self._set_rates[optimizer] = rate
+
+    def apply(self, gradients: Gradients, rate_factor: float) -> None:
+        """Makes one update of all optimizers.
+
+        The caller then counts it in `iterations`.
+
+        Args:
+            gradients: Checked against the signature.
+            rate_factor: What every learning rate is multiplied by.
+        """
+        rates = [
+            self.learning_rate(i) * rate_factor
+            for i in range(len(self.signature.optimizers))
+        ]
+        for rows in gradients.rows:
+            if len(rows.ids):
+                table = self.tables[rows.table]
+                table.apply(
+                    rows.ids,
+                    rows.gradients,
+                    learning_rate=rates[table.spec.optimizer],
+                    iteration=self.iterations,
+                )
+        if self.has_dense:
+            self._apply_dense(gradients, rates)
+
+    def _apply_dense(
+        self, gradients: Gradients, rates: Sequence[float]
+    ) -> None:
+        with self._dense_lock.writing():
+            self.dense.apply(
+                gradients.dense,
+                learning_rates=rates,
+                iteration=self.iterations,
+            )
+            if self.placement.states_size:
+                self.dense.add_states(gradients.state_deltas)
+
+    def finalize(self) -> None:
+        """With `use_ema`: parameters become their averages."""
+        with self._dense_lock.writing():
+            self.dense.finalize()
+
+    def dense_bytes(self) -> int:
+        """Returns the memory of dense parameters, their slots and states."""
+        slots = sum(slot.nbytes for slot in self.dense.slots().values())
+        return self.dense.values.nbytes + self.dense.states.nbytes + slots

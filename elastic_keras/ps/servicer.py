@@ -1,0 +1,339 @@
+"""Between messages and a shard: translates, waits, and nothing else."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterator
+from concurrent import futures
+from typing import TypeVar
+
+import numpy as np
+
+from elastic_keras.ps import push as pushes
+from elastic_keras.ps.answers import Outcome, Pulled
+from elastic_keras.ps.errors import (
+    BadRequestError,
+    MemberLeftError,
+    NotReadyError,
+)
+from elastic_keras.ps.shard import Shard
+from elastic_keras.signature import ModelSignature
+from elastic_keras.wire import rpc, tensors
+from elastic_keras.wire.proto import ps_pb2, tensor_pb2
+
+_T = TypeVar("_T")
+
+_STATUSES = {
+    Outcome.APPLIED: ps_pb2.PushReply.APPLIED,
+    Outcome.DUPLICATE: ps_pb2.PushReply.DUPLICATE,
+    Outcome.REFUSED: ps_pb2.PushReply.REFUSED,
+    Outcome.NONFINITE: ps_pb2.PushReply.NONFINITE,
+}
+
+
+class ShardServicer:
+    """The `ParameterServer` service of one shard.
+
+    Waiting pulls are coroutines and hold no thread; what touches arrays
+    runs in a few threads, since kernels release the GIL.
+
+    Args:
+        shard: The shard.
+        job_id: The job that it belongs to.
+        threads: Threads for arrays.
+    """
+
+    def __init__(self, shard: Shard, *, job_id: str, threads: int = 4) -> None:
+        self._shard = shard
+        self._job_id = job_id
+        self._loop = asyncio.get_running_loop()
+        self._threads = futures.ThreadPoolExecutor(threads, "shard")
+        # Set, and replaced, when waiting pulls should ask again.
+        self._change = asyncio.Event()
+        self._waiting = 0
+        self._stopping = False
+        shard.on_change(self._on_change)
+
+    def stop_waiting(self) -> None:
+        """Sends waiting pulls away; they come back to the next process."""
+        self._stopping = True
+        self._wake()
+
+    def close(self) -> None:
+        """Ends the threads once they have done what they began."""
+        self._threads.shutdown(wait=True)
+
+    def _on_change(self) -> None:
+        # From any thread. Without a waiter the loop need not be woken; one
+        # that comes later looks at the shard itself first.
+        if self._waiting:
+            self._loop.call_soon_threadsafe(self._wake)
+
+    def _wake(self) -> None:
+        self._change.set()
+        self._change = asyncio.Event()
+
+    async def _in_thread(self, work: Callable[[], _T]) -> _T:
+        with _statuses():
+            return await self._loop.run_in_executor(self._threads, work)
+
+    async def Join(  # noqa: N802
+        self, request: ps_pb2.ShardJoinRequest
+    ) -> ps_pb2.ShardJoinReply:
+        """Checks a caller's job and model; the first model is adopted."""
+        rpc.check_join(
+            request.job_id,
+            request.protocol_version,
+            expected_job_id=self._job_id,
+        )
+        for name, received, expected in (
+            ("num_shards", request.num_shards, self._shard.num_shards),
+            ("shard_index", request.shard_index, self._shard.index),
+        ):
+            if received != expected:
+                raise rpc.Refused(
+                    "FAILED_PRECONDITION",
+                    f"{name}: this is shard {self._shard.index} of "
+                    f"{self._shard.num_shards}. Received: {name}={received}",
+                )
+        if request.signature:
+            await self._join_model(request)
+        return ps_pb2.ShardJoinReply(
+            dense_initialized=self._shard.initialized,
+            version=self._shard.version,
+        )
+
+    async def _join_model(self, request: ps_pb2.ShardJoinRequest) -> None:
+        try:
+            offered = ModelSignature.from_json(request.signature)
+        except ValueError as error:
+            raise rpc.WireError(f"signature: {error}") from error
+        served = await self._in_thread(lambda: self._shard.adopt(offered))
+        rpc.check_join(
+            request.job_id,
+            request.protocol_version,
+            expected_job_id=self._job_id,
+            signature=offered.to_json(),
+            expected_signature=served.to_json(),
+        )
+
+    async def InitDense(  # noqa: N802
+        self, request: ps_pb2.InitDenseRequest
+    ) -> ps_pb2.InitDenseReply:
+        """Takes the first values of dense parameters, once."""
+
+        def work() -> bool:
+            dense = _flat(request, "dense")
+            return self._shard.init_dense(dense, _flat(request, "states"))
+
+        return ps_pb2.InitDenseReply(taken=await self._in_thread(work))
+
+    async def Pull(  # noqa: N802
+        self, request: ps_pb2.PullRequest
+    ) -> ps_pb2.PullReply:
+        """Reads rows and dense parameters; in training, when granted."""
+        if request.mode == ps_pb2.TRAIN:
+            await self._grant(request)
+        elif request.mode != ps_pb2.READ:
+            raise rpc.WireError(f"mode: unknown. Received: mode={request.mode}")
+        return await self._in_thread(lambda: self._pull(request))
+
+    async def _grant(self, request: ps_pb2.PullRequest) -> None:
+        """Waits until the pull is granted, as long as the caller does."""
+        self._waiting += 1
+        try:
+            while True:
+                # Taken before the question: a change in between is seen.
+                change = self._change
+                if self._stopping:
+                    raise rpc.Refused("UNAVAILABLE", "the shard is stopping")
+                with _statuses():
+                    granted = self._shard.may_pull(
+                        request.member,
+                        request.step,
+                        recompute=request.recompute,
+                    )
+                if granted:
+                    return
+                await change.wait()
+        finally:
+            self._waiting -= 1
+
+    def _pull(self, request: ps_pb2.PullRequest) -> ps_pb2.PullReply:
+        wire_dtype = tensors.wire_dtype_name(request.wire_dtype)
+        compression = tensors.compression_name(request.compression)
+        asked = [
+            (entry.table, _ids(entry.ids, entry.table))
+            for entry in request.tables
+        ]
+        pulled = self._shard.pull(asked, dense_version=request.dense_version)
+        return _pull_reply(pulled, wire_dtype, compression)
+
+    async def Push(  # noqa: N802
+        self, request: ps_pb2.PushRequest
+    ) -> ps_pb2.PushReply:
+        """Takes a batch's gradients."""
+        result = await self._in_thread(lambda: self._shard.push(_push(request)))
+        return ps_pb2.PushReply(
+            status=_STATUSES[result.outcome],
+            version=result.version,
+            staleness=result.staleness,
+        )
+
+    async def SetMembers(  # noqa: N802
+        self, request: ps_pb2.SetMembersRequest
+    ) -> tensor_pb2.Empty:
+        """Takes the master's list of live members."""
+        with _statuses():
+            self._shard.set_members(request.number, list(request.members))
+        return tensor_pb2.Empty()
+
+    async def SetLearningRate(  # noqa: N802
+        self, request: ps_pb2.SetLearningRateRequest
+    ) -> tensor_pb2.Empty:
+        """Fixes an optimizer's learning rate."""
+        await self._in_thread(
+            lambda: self._shard.set_learning_rate(
+                request.optimizer, request.learning_rate
+            )
+        )
+        return tensor_pb2.Empty()
+
+    async def GetProgress(  # noqa: N802
+        self, request: ps_pb2.ProgressRequest
+    ) -> ps_pb2.ProgressReply:
+        """Tells which batches of a task the ledger holds."""
+        with _statuses():
+            batches, examples = self._shard.progress(
+                request.epoch, request.task
+            )
+        return ps_pb2.ProgressReply(batches=batches, examples=examples)
+
+    async def Flush(  # noqa: N802
+        self, request: tensor_pb2.Empty
+    ) -> ps_pb2.FlushReply:
+        """Applies what the shard still buffers."""
+        version, iterations = await self._in_thread(self._shard.flush)
+        return ps_pb2.FlushReply(version=version, iterations=iterations)
+
+    async def Finalize(  # noqa: N802
+        self, request: tensor_pb2.Empty
+    ) -> tensor_pb2.Empty:
+        """Ends training."""
+        await self._in_thread(self._shard.finalize)
+        return tensor_pb2.Empty()
+
+    async def GetStatus(  # noqa: N802
+        self, request: tensor_pb2.Empty
+    ) -> ps_pb2.ShardStatus:
+        """Returns the shard's state in numbers."""
+        report = await self._in_thread(self._shard.report)
+        status = ps_pb2.ShardStatus(
+            shard=self._shard.index,
+            version=report.version,
+            iterations=report.iterations,
+            rows=sum(table.rows for table in report.tables),
+            bytes=report.nbytes,
+            staleness_counts=report.staleness_counts,
+            staleness_max=report.staleness_max,
+            staleness_sum=report.staleness_sum,
+            examples_by_epoch=report.examples_by_epoch,
+            batches=report.batches,
+            refused_pushes=report.refused_pushes,
+            nonfinite_pushes=report.nonfinite_pushes,
+            nonfinite_examples=report.nonfinite_examples,
+            duplicate_pushes=report.duplicate_pushes,
+            waiting_pulls=self._waiting,
+            members_number=report.members_number,
+            learning_rate=report.learning_rate,
+            signature_sha256=report.signature_sha256,
+        )
+        for table in report.tables:
+            status.tables.add(
+                name=table.name, rows=table.rows, bytes=table.nbytes
+            )
+        return status
+
+
+@contextlib.contextmanager
+def _statuses() -> Iterator[None]:
+    """Turns the shard's errors into the wire's."""
+    try:
+        yield
+    except BadRequestError as error:
+        raise rpc.WireError(str(error)) from error
+    except (NotReadyError, MemberLeftError) as error:
+        raise rpc.Refused("FAILED_PRECONDITION", str(error)) from error
+
+
+def _ids(tensor: tensor_pb2.Tensor, table: int) -> np.ndarray:
+    return tensors.decode(
+        tensor, name=f"tables[{table}].ids", dtype=np.int64, shape=(None,)
+    )
+
+
+def _flat(
+    message: ps_pb2.PushRequest | ps_pb2.InitDenseRequest, name: str
+) -> np.ndarray:
+    """Returns a flat float32 array; an absent one has no elements."""
+    if not message.HasField(name):  # type: ignore[arg-type]
+        return np.empty(0, np.float32)
+    return tensors.decode(
+        getattr(message, name), name=name, dtype=np.float32, shape=(None,)
+    )
+
+
+def _push(request: ps_pb2.PushRequest) -> pushes.Push:
+    gradients = None
+    if not request.nonfinite:
+        gradients = pushes.Gradients(
+            rows=[
+                pushes.Rows(
+                    entry.table,
+                    _ids(entry.ids, entry.table),
+                    tensors.decode(
+                        entry.gradients,
+                        name=f"tables[{entry.table}].gradients",
+                        dtype=np.float32,
+                        shape=(None, None),
+                    ),
+                )
+                for entry in request.tables
+            ],
+            dense=_flat(request, "dense"),
+            state_deltas=_flat(request, "state_deltas"),
+        )
+    return pushes.Push(
+        epoch=request.key.epoch,
+        task=request.key.task,
+        batch=request.key.batch,
+        examples=request.examples,
+        member=request.member,
+        step=request.step,
+        pull_version=request.pull_version,
+        gradients=gradients,
+        nonfinite=request.nonfinite,
+    )
+
+
+def _pull_reply(
+    pulled: Pulled, wire_dtype: str, compression: str
+) -> ps_pb2.PullReply:
+    def encoded(array: np.ndarray) -> tensor_pb2.Tensor:
+        return tensors.encode(
+            array, wire_dtype=wire_dtype, compression=compression
+        )
+
+    reply = ps_pb2.PullReply(
+        version=pulled.version,
+        rows=[encoded(rows) for rows in pulled.rows],
+        dense_version=pulled.dense_version,
+        iterations=pulled.iterations,
+    )
+    if pulled.dense is not None:
+        reply.dense.CopyFrom(encoded(pulled.dense))
+    if pulled.states is not None:
+        # Changes too small for half precision add up: never narrowed.
+        reply.states.CopyFrom(
+            tensors.encode(pulled.states, compression=compression)
+        )
+    return reply

@@ -1,0 +1,426 @@
+"""One PS shard: its parameters and what was done to them."""
+
+import contextlib
+import math
+import threading
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from elastic_keras import routing
+from elastic_keras.config import StalenessOptions
+from elastic_keras.ps.answers import Outcome, Pulled, PushResult
+from elastic_keras.ps.buffer import GradientBuffer
+from elastic_keras.ps.errors import BadRequestError, NotReadyError
+from elastic_keras.ps.ledger import Ledger, check_key
+from elastic_keras.ps.parameters import Parameters
+from elastic_keras.ps.push import (
+    MAX_MEMBER,
+    MAX_STEP,
+    Push,
+    check_first_values,
+    check_ids,
+    check_push,
+    check_range,
+    check_table,
+    is_finite,
+)
+from elastic_keras.ps.staleness import Judgement, Staleness
+from elastic_keras.ps.status import ShardReport, TableReport
+from elastic_keras.signature import ModelSignature
+
+
+class Shard:
+    """Owns part of a model's parameters; safe to call from many threads.
+
+    Pulls run beside each other and beside a push; pushes are applied one
+    after another. A pull names the version that it found before it read, so
+    it never claims an update that its values lack.
+
+    Args:
+        index: This shard's index.
+        num_shards: Number of shards of the job.
+        options: The bound on staleness.
+    """
+
+    def __init__(
+        self, index: int, num_shards: int, options: StalenessOptions
+    ) -> None:
+        self.index = index
+        self.num_shards = num_shards
+        self._options = options
+        # Serialises updates; taken before `_lock`.
+        self._update_lock = threading.Lock()
+        # Guards all below; never held over a kernel.
+        self._lock = threading.Lock()
+        self._staleness = Staleness(options)
+        self._ledger = Ledger()
+        self._parameters: Parameters | None = None
+        self._initialized = False
+        self._finalized = 0
+        self._duplicates = 0
+        self._failure: BaseException | None = None
+        # Has its own order: only touched under `_update_lock`.
+        self._buffer = GradientBuffer(options.grads_to_wait)
+        self._listener: Callable[[], None] | None = None
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """Names who is told when a waiting pull may be granted.
+
+        Args:
+            listener: Called without arguments, from any thread.
+        """
+        self._listener = listener
+
+    def _tell(self) -> None:
+        if self._listener is not None:
+            self._listener()
+
+    @property
+    def version(self) -> int:
+        """Pushes applied."""
+        return self._staleness.version
+
+    @property
+    def initialized(self) -> bool:
+        """Whether the dense parameters have their first values."""
+        return self._initialized
+
+    def adopt(self, signature: ModelSignature) -> ModelSignature:
+        """Takes the model of the first worker that joins.
+
+        Args:
+            signature: The worker's model.
+
+        Returns:
+            The model served, which the worker's must equal: the first one.
+
+        Raises:
+            BadRequestError: The shard cannot run this model.
+        """
+        with self._update_lock:
+            if self._parameters is None:
+                self._parameters = self._make(signature)
+                # Nothing to wait for where nothing dense lives here.
+                self._initialized = not self._parameters.has_dense
+            return self._parameters.signature
+
+    def _make(self, signature: ModelSignature) -> Parameters:
+        placement = routing.place(signature, self.num_shards)[self.index]
+        try:
+            return Parameters(signature, placement)
+        except (ValueError, IndexError) as error:
+            raise BadRequestError(f"signature: {error}") from error
+
+    def init_dense(self, dense: np.ndarray, states: np.ndarray) -> bool:
+        """Takes the first values of dense parameters and states, once.
+
+        Args:
+            dense: float32 of shape (dense_size,), in routing order.
+            states: float32 of shape (states_size,), in routing order.
+
+        Returns:
+            Whether they were taken; `False` where others were before.
+
+        Raises:
+            BadRequestError: A shape or dtype does not fit, or a dense value
+                is NaN or Inf.
+        """
+        with self._update_lock:
+            parameters = self._joined()
+            check_first_values(dense, states, parameters.placement)
+            if self._initialized:
+                return False
+            parameters.initialize(dense, states)
+            self._initialized = True
+            return True
+
+    def _joined(self) -> Parameters:
+        if self._parameters is None:
+            raise NotReadyError(
+                f"shard {self.index} has no model yet: join first"
+            )
+        return self._parameters
+
+    def _ready(self) -> Parameters:
+        parameters = self._joined()
+        if not self._initialized:
+            raise NotReadyError(
+                f"shard {self.index} has no dense parameters yet: "
+                "offer first values first"
+            )
+        return parameters
+
+    def set_members(self, number: int, members: Sequence[int]) -> bool:
+        """Takes the master's list of live members.
+
+        Args:
+            number: Grows with every change; an older list is ignored.
+            members: The live members.
+
+        Returns:
+            Whether the list was newer than the one held.
+
+        Raises:
+            BadRequestError: A number is out of range or a member repeats.
+        """
+        check_range("number", number, MAX_MEMBER)
+        for member in members:
+            check_range("members", member, MAX_MEMBER)
+        if len(set(members)) != len(members):
+            raise BadRequestError(
+                f"members: must be unique. Received: members={list(members)}"
+            )
+        with self._lock:
+            changed = self._staleness.set_members(number, list(members))
+        self._tell()
+        return changed
+
+    def may_pull(self, member: int, step: int, *, recompute: bool) -> bool:
+        """Decides whether a training pull is granted now.
+
+        To be asked again after each change until it says yes.
+
+        Args:
+            member: Who pulls.
+            step: The member's step.
+            recompute: Whether a refused push made it pull again.
+
+        Raises:
+            MemberLeftError: The member has left.
+            BadRequestError: A number is out of range.
+        """
+        check_range("member", member, MAX_MEMBER)
+        check_range("step", step, MAX_STEP)
+        with self._lock:
+            return self._staleness.may_pull(member, step, recompute=recompute)
+
+    def pull(
+        self,
+        tables: Sequence[tuple[int, np.ndarray]],
+        *,
+        dense_version: int = -1,
+    ) -> Pulled:
+        """Reads rows, and the dense parameters where they are newer.
+
+        Args:
+            tables: Pairs of a table's position and ids, int64 of shape (n,).
+            dense_version: The version of the caller's copy, -1 for none.
+
+        Raises:
+            BadRequestError: A table or ids do not fit.
+            NotReadyError: There is no model, or there are no first values.
+        """
+        parameters = self._ready()
+        for table, ids in tables:
+            check_table(table, parameters.signature)
+            name = f"tables[{parameters.signature.tables[table].name}]"
+            check_ids(name, ids, self.index, self.num_shards)
+        # Before anything is read: the values may hold more, never less.
+        with self._lock:
+            version = self._staleness.version
+            newest = version + self._finalized
+            iterations = parameters.iterations
+        dense = states = None
+        if parameters.has_dense and dense_version != newest:
+            dense, states = parameters.read_dense()
+        rows = [parameters.read_rows(table, ids) for table, ids in tables]
+        return Pulled(version, iterations, rows, dense, states, newest)
+
+    def push(self, push: Push) -> PushResult:
+        """Takes a batch's gradients.
+
+        Args:
+            push: The push.
+
+        Raises:
+            BadRequestError: Something is wrong with it; nothing was changed.
+            NotReadyError: There is no model, or there are no first values.
+        """
+        parameters = self._ready()
+        check_push(
+            push,
+            parameters.signature,
+            parameters.placement,
+            self.index,
+            self.num_shards,
+        )
+        nonfinite = push.gradients is None or not is_finite(push.gradients)
+        with self._update_lock:
+            result, judgement = self._settle(push, nonfinite)
+            if judgement is not None:
+                result = self._take(push, judgement)
+        if result.outcome is not Outcome.REFUSED:
+            self._tell()
+        return result
+
+    def _settle(
+        self, push: Push, nonfinite: bool
+    ) -> tuple[PushResult, Judgement | None]:
+        """Answers a push, unless its gradients are to be taken."""
+        with self._lock:
+            version = self._staleness.version
+            if push.pull_version > version:
+                raise BadRequestError(
+                    f"pull_version: this shard is at version {version}. "
+                    f"Received: pull_version={push.pull_version}"
+                )
+            if self._ledger.holds(*push.key):
+                self._staleness.finish(push.member, push.step)
+                if self._ledger.is_nonfinite(*push.key):
+                    return PushResult(Outcome.NONFINITE, version), None
+                self._duplicates += 1
+                return PushResult(Outcome.DUPLICATE, version), None
+            if nonfinite:
+                self._ledger.add(*push.key, push.examples, nonfinite=True)
+                self._staleness.finish(push.member, push.step)
+                return PushResult(Outcome.NONFINITE, version), None
+            judgement = self._staleness.judge(
+                push.member, push.step, push.pull_version
+            )
+            outcome = Outcome.REFUSED if judgement.refused else Outcome.APPLIED
+            result = PushResult(outcome, version, judgement.staleness)
+            return result, None if judgement.refused else judgement
+
+    def _take(self, push: Push, judgement: Judgement) -> PushResult:
+        gradients = push.gradients
+        if gradients is None:
+            raise AssertionError("A push without gradients was judged.")
+        factor, staleness = judgement.rate_factor, judgement.staleness
+        with self._all_or_failure():
+            if self._options.grads_to_wait == 1:
+                self._joined().apply(gradients, factor)
+                self._enter(push, [staleness])
+            else:
+                # The rate is the whole update's, so a stale push's factor
+                # is put on its gradients.
+                self._buffer.add(gradients, factor, staleness)
+                self._enter(push, self._update_if(self._buffer.is_full))
+        return PushResult(Outcome.APPLIED, self.version, staleness)
+
+    def _update_if(self, due: bool) -> list[int]:
+        """Applies the buffer's mean if due; returns the staleness applied."""
+        if not due:
+            return []
+        self._joined().apply(self._buffer.mean(), 1.0)
+        staleness = self._buffer.staleness()
+        self._buffer.clear()
+        return staleness
+
+    @contextlib.contextmanager
+    def _all_or_failure(self) -> Iterator[None]:
+        """After half an update no later answer could be right."""
+        if self._failure is not None:
+            raise RuntimeError(
+                f"shard {self.index} failed in the middle of an update"
+            ) from self._failure
+        try:
+            yield
+        except BaseException as error:
+            self._failure = error
+            raise
+
+    def _enter(self, push: Push | None, staleness: list[int]) -> None:
+        """Books a push, and an update of pushes of the given staleness."""
+        with self._lock:
+            self._staleness.applied(staleness)
+            if staleness:
+                self._joined().iterations += 1
+            if push is not None:
+                self._ledger.add(*push.key, push.examples)
+                self._staleness.finish(push.member, push.step)
+
+    def flush(self) -> tuple[int, int]:
+        """Applies what `--grads_to_wait` still buffers.
+
+        Returns:
+            The version and the optimizer updates afterwards.
+        """
+        with self._update_lock:
+            with self._all_or_failure():
+                self._enter(None, self._update_if(len(self._buffer) > 0))
+            iterations = self._parameters.iterations if self._parameters else 0
+            return self.version, iterations
+
+    def finalize(self) -> None:
+        """Ends training: with `use_ema`, parameters become their averages."""
+        self.flush()
+        with self._update_lock:
+            if self._parameters is not None and self._initialized:
+                self._parameters.finalize()
+                with self._lock:
+                    self._finalized += 1
+
+    def set_learning_rate(self, optimizer: int, learning_rate: float) -> None:
+        """Fixes an optimizer's learning rate from the next update on.
+
+        Args:
+            optimizer: Its position in the signature.
+            learning_rate: Finite, at least 0.
+
+        Raises:
+            BadRequestError: One of them is not so.
+            NotReadyError: There is no model.
+        """
+        parameters = self._joined()
+        count = len(parameters.signature.optimizers)
+        check_range("optimizer", optimizer, count)
+        if not math.isfinite(learning_rate) or learning_rate < 0:
+            raise BadRequestError(
+                "learning_rate: must be finite and at least 0. "
+                f"Received: learning_rate={learning_rate}"
+            )
+        with self._update_lock:
+            parameters.set_learning_rate(optimizer, learning_rate)
+
+    def progress(self, epoch: int, task: int) -> tuple[bytes, int]:
+        """Tells which batches of a task the ledger holds.
+
+        Returns:
+            A bitmap, bit i of the little-endian bytes for batch i, and the
+            examples of these batches.
+
+        Raises:
+            BadRequestError: A number is out of range.
+        """
+        try:
+            check_key(epoch, task, 0)
+        except ValueError as error:
+            raise BadRequestError(str(error)) from error
+        with self._lock:
+            return self._ledger.progress(epoch, task)
+
+    def report(self) -> ShardReport:
+        """Returns the shard's state in numbers."""
+        parameters = self._parameters
+        tables: tuple[TableReport, ...] = ()
+        nbytes, rate, fingerprint = 0, 0.0, ""
+        if parameters is not None:
+            tables = tuple(
+                TableReport(table.spec.name, table.rows, table.nbytes)
+                for table in parameters.tables
+            )
+            nbytes = parameters.dense_bytes() + sum(t.nbytes for t in tables)
+            if parameters.signature.optimizers:
+                rate = parameters.learning_rate(0)
+            fingerprint = parameters.signature.sha256()
+        with self._lock:
+            staleness, ledger = self._staleness, self._ledger
+            return ShardReport(
+                version=staleness.version,
+                iterations=parameters.iterations if parameters else 0,
+                nbytes=nbytes,
+                tables=tables,
+                staleness_counts=staleness.counts,
+                staleness_max=staleness.maximum,
+                staleness_sum=staleness.total,
+                examples_by_epoch=ledger.examples_by_epoch(),
+                batches=ledger.batches,
+                refused_pushes=staleness.refused,
+                nonfinite_pushes=ledger.nonfinite_batches,
+                nonfinite_examples=ledger.nonfinite_examples,
+                duplicate_pushes=self._duplicates,
+                members_number=staleness.clocks.number,
+                learning_rate=rate,
+                signature_sha256=fingerprint,
+            )
