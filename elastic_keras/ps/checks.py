@@ -4,6 +4,7 @@ import numba
 import numpy as np
 
 from elastic_keras import routing
+from elastic_keras.ps.arrays import frozen
 
 _SHIFT_1, _SHIFT_2, _SHIFT_3 = (np.uint64(s) for s in routing.MIX_SHIFTS)
 _MULTIPLIER_1, _MULTIPLIER_2 = (np.uint64(m) for m in routing.MIX_MULTIPLIERS)
@@ -11,7 +12,7 @@ _LOW_BITS = np.uint64(0xFFFFFFFF)
 
 
 @numba.njit(nogil=True, cache=True)
-def _mix(value: int) -> int:
+def _mix(value: int) -> np.uint64:
     """`routing.mix` of one id."""
     x = np.uint64(value)
     x = (x ^ (x >> _SHIFT_1)) * _MULTIPLIER_1
@@ -52,7 +53,7 @@ def first_of_other_shard(ids: np.ndarray, shard: int, num_shards: int) -> int:
         shard: This shard.
         num_shards: Number of shards.
     """
-    ids = np.ascontiguousarray(ids)
+    ids = frozen(ids, np.int64, "ids")
     return int(_first_of_other_shard(ids, shard, num_shards))
 
 
@@ -63,7 +64,7 @@ def first_repeated(ids: np.ndarray) -> int:
         ids: int64, shape (n,).
     """
     slots = np.zeros(1 << (2 * ids.size + 1).bit_length(), np.int32)
-    return int(_first_repeated(np.ascontiguousarray(ids), slots))
+    return int(_first_repeated(frozen(ids, np.int64, "ids"), slots))
 
 
 def all_finite(values: np.ndarray) -> bool:
@@ -77,9 +78,6 @@ def all_finite(values: np.ndarray) -> bool:
 
 def warm_up() -> None:
     """Compiles the checks, or loads them from numba's cache."""
-    # What arrives in messages is read-only, and so another type to numba.
-    for writable in (True, False):
-        ids = np.arange(2, dtype=np.int64)
-        ids.flags.writeable = writable
-        first_repeated(ids)
-        first_of_other_shard(ids, 0, 2)
+    ids = np.arange(2, dtype=np.int64)
+    first_repeated(ids)
+    first_of_other_shard(ids, 0, 2)

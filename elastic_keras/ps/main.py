@@ -7,13 +7,12 @@ import logging
 import os
 import pathlib
 import signal
-import time
 from typing import NoReturn
 
 from elastic_keras.cluster.exits import run_main
 from elastic_keras.cluster.lifeline import watch_parent
 from elastic_keras.config import ConfigError, JobConfig
-from elastic_keras.ps import warm_up
+from elastic_keras.ps import checks, warm_up
 from elastic_keras.ps.servicer import ShardServicer
 from elastic_keras.ps.shard import Shard
 from elastic_keras.wire import rpc
@@ -50,7 +49,6 @@ def _read_config(job_dir: str) -> JobConfig:
 
 
 def _main() -> None:
-    start = time.monotonic()
     logging.basicConfig(
         level=logging.INFO,
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
@@ -65,13 +63,14 @@ def _main() -> None:
         )
     watch_parent()
     warm_up.warm_up()
+    checks.warm_up()
     # What is alive now stays: no collection need look at it again.
     gc.collect()
     gc.freeze()
-    asyncio.run(_serve(config, index, start))
+    asyncio.run(_serve(config, index))
 
 
-async def _serve(config: JobConfig, index: int, start: float) -> None:
+async def _serve(config: JobConfig, index: int) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -87,12 +86,7 @@ async def _serve(config: JobConfig, index: int, start: float) -> None:
         max_message_bytes=config.wire.max_message_mb << 20,
     )
     await server.start()
-    _LOGGER.info(
-        "shard %d ready at %s after %.1f s",
-        index,
-        address,
-        time.monotonic() - start,
-    )
+    _LOGGER.info("shard %d ready at %s", index, address)
     await stop.wait()
     servicer.stop_waiting()
     await server.stop(_GRACE_SECONDS)

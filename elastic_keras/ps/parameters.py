@@ -23,11 +23,18 @@ class Parameters:
     Args:
         signature: The model.
         placement: What this shard owns of the dense parameters and states.
+
+    Raises:
+        ValueError: An optimizer, initializer, constraint, schedule or an
+            option of one that shards do not know.
     """
 
     def __init__(
         self, signature: ModelSignature, placement: ShardPlacement
     ) -> None:
+        for optimizer in signature.optimizers:
+            if optimizer.schedule is not None:
+                schedules.check(optimizer.schedule)
         self.signature = signature
         self.placement = placement
         self.tables = [
@@ -96,7 +103,6 @@ class Parameters:
                     rows.ids,
                     rows.gradients,
                     learning_rate=rates[table.spec.optimizer],
-                    iteration=self.iterations,
                 )
         if self.has_dense:
             self._apply_dense(gradients, rates)
@@ -114,11 +120,8 @@ class Parameters:
                 self.dense.add_states(gradients.state_deltas)
 
     def finalize(self) -> None:
-        """With `use_ema`: parameters become their averages."""
+        """With `use_ema`: parameters and rows become their averages."""
+        for table in self.tables:
+            table.finalize()
         with self._dense_lock.writing():
             self.dense.finalize()
-
-    def dense_bytes(self) -> int:
-        """Returns the memory of dense parameters, their slots and states."""
-        slots = sum(slot.nbytes for slot in self.dense.slots().values())
-        return self.dense.values.nbytes + self.dense.states.nbytes + slots

@@ -400,7 +400,7 @@ class Shard:
                 TableReport(table.spec.name, table.rows, table.nbytes)
                 for table in parameters.tables
             )
-            nbytes = parameters.dense_bytes() + sum(t.nbytes for t in tables)
+            nbytes = parameters.dense.nbytes + sum(t.nbytes for t in tables)
             if parameters.signature.optimizers:
                 rate = parameters.learning_rate(0)
             fingerprint = parameters.signature.sha256()
