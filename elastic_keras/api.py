@@ -15,6 +15,7 @@ from elastic_keras.cluster.local import LocalLauncher
 from elastic_keras.config import ConfigError, JobConfig
 from elastic_keras.monitoring.progress import make_progress
 from elastic_keras.monitoring.report import closing_lines
+from elastic_keras.zoo.location import locate
 
 Model = str | os.PathLike[str] | types.ModuleType
 Data = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
@@ -106,7 +107,7 @@ def train(
     values = dict(options)
     if training_data:
         values["training_data"] = training_data
-    values = {name: _plain(name, value) for name, value in values.items()}
+    values = {name: plain_value(name, value) for name, value in values.items()}
     config = JobConfig.from_options(**{**_model_options(model), **values})
     outcome = run_training(config)
     if outcome.status == "succeeded":
@@ -129,11 +130,8 @@ def run_training(config: JobConfig) -> JobOutcome:
     Raises:
         ConfigError: The job cannot start.
     """
-    if not config.model.model_def:
-        raise ConfigError(
-            "No model: name a module with --model_zoo and --model_def. "
-            "Received: model_def=''"
-        )
+    # Found out here rather than seconds later in a worker.
+    locate(config.model)
     if not config.data.training_data:
         raise ConfigError(
             "No records to train on: name files with --training_data. "
@@ -182,7 +180,7 @@ def _model_options(model: Model) -> dict[str, str]:
     return {"model_def": text} if text else {}
 
 
-def _plain(name: str, value: Any) -> Any:
+def plain_value(name: str, value: Any) -> Any:
     """Returns an option's value as its flag would have it."""
     if name == "model_params" and isinstance(value, Mapping):
         return "; ".join(f"{key}={item!r}" for key, item in value.items())

@@ -3,6 +3,7 @@
 import dataclasses
 import difflib
 import platform
+import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from importlib import metadata
@@ -133,8 +134,10 @@ def _parse(command: str, given: Sequence[str]) -> dict[str, Any] | None:
             f"Received: --{error.flagname}; see elastic_keras {command} "
             "--help"
         ) from error
+    except flags.IllegalFlagValueError as error:
+        raise ConfigError(_bad_value(str(error))) from error
     except flags.Error as error:
-        raise ConfigError(str(error)) from error
+        raise ConfigError(str(error).removeprefix("ERROR:: ")) from error
     if rest:
         raise ConfigError(
             f"Flags look like --name=value. Received: {' '.join(rest)!r}"
@@ -159,6 +162,24 @@ def _flag_values() -> flags.FlagValues:
             flag_values=known,
         )
     return known
+
+
+def _bad_value(message: str) -> str:
+    """Returns our words for absl's `flag --name=value: reason`."""
+    found = re.match(r"flag --(\w+)=(.*?): ", message, re.DOTALL)
+    if found is None:
+        return message
+    name, value = found.groups()
+    kinds = {field.name: type(field.default) for _, field in all_options()}
+    wanted = _KINDS.get(kinds.get(name, str), "another value")
+    return f"--{name} takes {wanted}. Received: {name}={value!r}"
+
+
+_KINDS: dict[type, str] = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+}
 
 
 def _nearest(name: str, known: Iterable[str], prefix: str = "") -> str:

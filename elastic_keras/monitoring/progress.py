@@ -68,16 +68,16 @@ class PlainProgress(Progress):
     ) -> None:
         self._stream = stream
         self._clock = clock
-        self._phase = ""
+        self._shown = ("", "")
         self._printed = -math.inf
 
     def update(self, status: master_pb2.JobStatus) -> None:
         """See `Progress.update`."""
         now = self._clock()
-        same = status.phase == self._phase
-        if same and now - self._printed < _PLAIN_SECONDS:
+        shown = (status.phase, status.message)
+        if shown == self._shown and now - self._printed < _PLAIN_SECONDS:
             return
-        self._phase, self._printed = status.phase, now
+        self._shown, self._printed = shown, now
         print(
             "  ".join([status.phase, *describe(status)]),
             file=self._stream,
@@ -142,9 +142,12 @@ def describe(status: master_pb2.JobStatus) -> list[str]:
             f"staleness {status.staleness_mean:.1f}"
             f" (max {status.staleness_max})"
         )
-    parts.append(f"{status.workers_alive} workers")
+    plural = "" if status.workers_alive == 1 else "s"
+    parts.append(f"{status.workers_alive} worker{plural}")
     if status.seconds_left > 0 and status.phase not in _FINAL:
         parts.append(f"{_duration(status.seconds_left)} left")
+    if status.message:
+        parts.append(status.message)
     return parts
 
 

@@ -1,0 +1,37 @@
+"""The closing lines of a job."""
+
+from elastic_keras.monitoring.report import closing_lines
+
+
+def test_lines_of_a_job_that_succeeded():
+    lines = closing_lines(
+        {
+            "status": "succeeded",
+            "steps": 1234,
+            "seconds": 61.25,
+            "examples_per_second": 4321.0,
+            "records_trained": 2000,
+            "records_expected": 2000,
+            "evaluation": {"auc": 0.7512345678, "loss": 0.5},
+            "staleness": {"max": 4, "mean": 1.5, "histogram": [1, 2]},
+            "restarts": {"worker": 1, "ps": 0, "master": 0},
+        },
+        "runs/a job",
+    )
+    assert lines == [
+        "job succeeded: 1,234 steps in 61.2 s, 4,321 examples/s",
+        "records trained: 2,000 = records x epochs",
+        "evaluation: auc 0.751235, loss 0.5",
+        "staleness: mean 1.50, max 4",
+        "restarts: worker 1",
+        "result: runs/a job/result.json",
+        "TensorBoard: tensorboard --logdir 'runs/a job/summaries'",
+    ]
+
+
+def test_missing_records_are_not_passed_over():
+    lines = closing_lines(
+        {"status": "stopped", "records_trained": 5, "records_expected": 9}, "d"
+    )
+    assert lines[0] == "job stopped"
+    assert lines[1] == "records trained: 5 of 9 (records x epochs)"
