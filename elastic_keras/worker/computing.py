@@ -1,6 +1,5 @@
 """The compiled step between pull and push, as the pipeline uses it."""
 
-import dataclasses
 import math
 import time
 from typing import Any, Protocol
@@ -10,9 +9,9 @@ import numpy as np
 from elastic_keras.wire import tensors
 from elastic_keras.wire.proto import master_pb2
 from elastic_keras.worker import items
-from elastic_keras.worker.client import Pulled
 from elastic_keras.worker.stats import WorkerStats
 from elastic_keras.worker.step import Steps
+from elastic_keras.worker.values import Dense, Pulled, StepGradients
 
 # Running metrics are worked out this often, for the progress line.
 _METRICS_SECONDS = 1.0
@@ -30,23 +29,6 @@ class BatchHooks(Protocol):
 
     def end(self, step: int, logs: dict[str, float]) -> None:
         """Calls `on_train_batch_end`."""
-
-
-@dataclasses.dataclass(frozen=True)
-class StepGradients:
-    """What a step computed, as numpy arrays.
-
-    Args:
-        rows: Per table, shape (n, dim).
-        dense: Flat, in signature order.
-        state_deltas: Flat, in signature order.
-        nonfinite: Whether a gradient is NaN or Inf.
-    """
-
-    rows: list[np.ndarray]
-    dense: np.ndarray
-    state_deltas: np.ndarray
-    nonfinite: bool
 
 
 class TrainComputing:
@@ -68,13 +50,13 @@ class TrainComputing:
         self._assigned: tuple[int, ...] = ()
         self._metrics_at = 0.0
 
-    def assign(self, pulled: Pulled) -> None:
+    def assign(self, dense: Dense) -> None:
         """Gives the model the dense parameters and states of a pull."""
-        if pulled.dense_versions == self._assigned:
+        if dense.versions == self._assigned:
             return
-        self._steps.assign_dense(pulled.dense)
-        self._steps.assign_states(pulled.states)
-        self._assigned = pulled.dense_versions
+        self._steps.assign_dense(dense.dense)
+        self._steps.assign_states(dense.states)
+        self._assigned = dense.versions
 
     def begin_task(self) -> None:
         """Starts the metrics of a training task."""
@@ -99,7 +81,7 @@ class TrainComputing:
     def _compute(
         self, batch: items.Batch, pulled: Pulled, again: bool
     ) -> StepGradients:
-        self.assign(pulled)
+        self.assign(pulled.dense)
         result = self._steps.train(
             batch.data, pulled.rows, batch.inverse, count=not again
         )

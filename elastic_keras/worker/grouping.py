@@ -35,12 +35,12 @@ def group(
 
     Returns:
         The grouped ids, and for each position in `ids` its position in the
-        grouped order, shape (n,); `None` where both orders are the same.
+        grouped order, int32, shape (n,); `None` where both orders are the same.
     """
     if num_shards == 1:
         return GroupedIds(ids, (0, len(ids))), None
     order, counts = routing.partition(ids, num_shards)
     bounds = (0, *(int(end) for end in np.cumsum(counts)))
-    rank = np.empty(len(ids), np.int64)
-    rank[order] = np.arange(len(ids))
+    rank = np.empty(len(ids), np.int32)
+    rank[order] = np.arange(len(ids), dtype=np.int32)
     return GroupedIds(ids[order], bounds), rank

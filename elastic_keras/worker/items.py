@@ -5,9 +5,9 @@ from collections.abc import Callable
 from typing import Any
 
 from elastic_keras.wire.proto import master_pb2
-from elastic_keras.worker.client import Gradients, Pulled
 from elastic_keras.worker.grouping import GroupedIds
 from elastic_keras.worker.task_run import TaskRun
+from elastic_keras.worker.values import Pulled, Push
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,10 +48,10 @@ class PulledBatch:
 
 @dataclasses.dataclass(frozen=True)
 class ComputedBatch:
-    """A batch with its gradients, on the way to the shards."""
+    """A batch whose gradients are on the way to the shards."""
 
     pulled: PulledBatch
-    gradients: Gradients
+    push: Push
 
 
 @dataclasses.dataclass(frozen=True)

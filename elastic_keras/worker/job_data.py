@@ -20,6 +20,7 @@ from elastic_keras.worker.model import PreparedModel
 from elastic_keras.worker.step import Steps
 from elastic_keras.zoo.modes import Mode
 from elastic_keras.zoo.module import ZooModule
+from elastic_keras.zoo.params import parse_params
 
 # Batches that tf.data makes ahead of the data thread.
 _PREFETCH = 2
@@ -191,7 +192,9 @@ class JobData:
                 getattr(self._config.data, kind.option),
                 self._config.data,
                 custom=self._zoo.custom_data_reader,
-                custom_params=self._zoo.data_reader_params,
+                custom_params=parse_params(
+                    self._config.data.data_reader_params
+                ),
             )
         return self._readers[kind.option]
 

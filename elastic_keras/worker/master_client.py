@@ -131,7 +131,7 @@ class MasterClient:
             "Leave",
             request,
             timeout=timeout,
-            retry_for=None,
+            retry_for=0,
             wait_for_ready=False,
         )
 

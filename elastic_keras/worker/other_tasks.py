@@ -5,10 +5,11 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from elastic_keras.wire.errors import RpcError
 from elastic_keras.wire.proto import master_pb2
 from elastic_keras.worker import items
 from elastic_keras.worker.callbacks import JobCallbacks
-from elastic_keras.worker.client import PsClient, Pulled
+from elastic_keras.worker.client import PsClient
 from elastic_keras.worker.computing import (
     TrainComputing,
     decode_states,
@@ -16,6 +17,7 @@ from elastic_keras.worker.computing import (
 )
 from elastic_keras.worker.job_data import JobData
 from elastic_keras.worker.step import Steps
+from elastic_keras.worker.values import Pulled
 
 
 class OtherTasks:
@@ -59,7 +61,7 @@ class OtherTasks:
         }[task.kind]
         try:
             report = work(task)
-        except OurError:
+        except RpcError:
             raise
         except Exception as error:
             report = master_pb2.ReportTaskRequest(**self._describe(error))
@@ -72,7 +74,7 @@ class OtherTasks:
         metrics.reset()
         batches = examples = 0
         for batch, pulled in self._pulled(opened.batches()):
-            self._computing.assign(pulled)
+            self._computing.assign(pulled.dense)
             self._steps.evaluate(batch.data, pulled.rows, batch.inverse)
             batches += 1
             examples += batch.examples
@@ -89,9 +91,7 @@ class OtherTasks:
             result=json.dumps({n: float(v) for n, v in values.items()})
         )
 
-    def _call_back(
-        self, task: master_pb2.Task
-    ) -> master_pb2.ReportTaskRequest:
+    def _call_back(self, task: master_pb2.Task) -> master_pb2.ReportTaskRequest:
         result = {"stop": False}
         if self._callbacks is not None:
             result = self._callbacks.run(task)

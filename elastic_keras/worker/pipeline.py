@@ -9,7 +9,7 @@ from elastic_keras.wire.errors import RpcError
 from elastic_keras.wire.proto import master_pb2, ps_pb2
 from elastic_keras.worker import items
 from elastic_keras.worker.channel import Channel, Closed
-from elastic_keras.worker.client import Gradients, PsClient, Pulled
+from elastic_keras.worker.client import PsClient
 from elastic_keras.worker.feeder import Feeder, TaskData
 from elastic_keras.worker.flow import Flow
 from elastic_keras.worker.master_client import MasterClient
@@ -17,6 +17,7 @@ from elastic_keras.worker.puller import Puller
 from elastic_keras.worker.pusher import Pusher
 from elastic_keras.worker.reservations import Reservations
 from elastic_keras.worker.task_run import TaskRun
+from elastic_keras.worker.values import Pulled, Push, StepGradients
 
 # Batches whose ids are known before they are pulled for.
 _READY_BATCHES = 4
@@ -41,7 +42,7 @@ class Computing(Protocol):
 
     def compute(
         self, train: items.TrainBatch, pulled: Pulled, *, again: bool
-    ) -> "Computed":
+    ) -> StepGradients:
         """Computes a batch's gradients.
 
         Args:
@@ -52,15 +53,6 @@ class Computing(Protocol):
 
     def end_task(self) -> master_pb2.MetricStates:
         """Returns the metrics' states of the training task."""
-
-
-class Computed(Protocol):
-    """Gradients of a batch, as `Gradients` takes them."""
-
-    rows: list[Any]
-    dense: Any
-    state_deltas: Any
-    nonfinite: bool
 
 
 class Pipeline:
@@ -205,14 +197,12 @@ class Pipeline:
             return
         try:
             self._switch_to(train.run)
-            computed = self._computing.compute(train, item.pulled, again=False)
+            gradients = self._computing.compute(train, item.pulled, again=False)
         except Exception as error:
             self._give_up(item)
             self._fail(train.run, error)
             return
-        self._computed.put(
-            items.ComputedBatch(item, _gradients(item, item.pulled, computed))
-        )
+        self._computed.put(_push(item, item.pulled, gradients))
 
     def _recompute(self, refused: items.Refused) -> None:
         item = refused.computed.pulled
@@ -225,16 +215,13 @@ class Pipeline:
             recompute=refused.shards,
         )
         try:
-            computed = self._computing.compute(item.train, pulled, again=True)
+            gradients = self._computing.compute(item.train, pulled, again=True)
         except Exception as error:
             self._give_up(item)
             self._fail(item.train.run, error)
             return
         # Past the queue: the shards may be holding others back for it.
-        self._pusher.push(
-            items.ComputedBatch(item, _gradients(item, pulled, computed)),
-            refused.shards,
-        )
+        self._pusher.push(_push(item, pulled, gradients), refused.shards)
 
     def _end_task(self, item: items.TaskEnd) -> None:
         if item.run.dropped:
@@ -288,7 +275,7 @@ class Pipeline:
                 return
 
     def _progress(self, task: master_pb2.Task) -> frozenset[int]:
-        return self._client.progress(task.epoch, task.task).everywhere
+        return self._client.progress(task.epoch, task.task)
 
     def _report(self, request: master_pb2.ReportTaskRequest) -> None:
         if self._reservations is not None:
@@ -301,19 +288,17 @@ def is_unknown_worker(error: RpcError) -> bool:
     return error.code == "NOT_FOUND"
 
 
-def _gradients(
-    item: items.PulledBatch, pulled: Pulled, computed: Computed
-) -> Gradients:
+def _push(
+    item: items.PulledBatch, pulled: Pulled, gradients: StepGradients
+) -> items.ComputedBatch:
     train = item.train
-    return Gradients(
+    push = Push(
         key=train.run.key(train.index),
         examples=train.batch.examples,
         member=item.member,
         step=item.step,
         versions=pulled.versions,
         ids=train.batch.ids,
-        rows=computed.rows,
-        dense=computed.dense,
-        state_deltas=computed.state_deltas,
-        nonfinite=computed.nonfinite,
+        gradients=gradients,
     )
+    return items.ComputedBatch(item, push)

@@ -8,10 +8,10 @@ from elastic_keras.wire.errors import RpcError
 from elastic_keras.wire.proto import ps_pb2
 from elastic_keras.worker import items
 from elastic_keras.worker.channel import Channel
-from elastic_keras.worker.client import Pulled
 from elastic_keras.worker.flow import Flow
 from elastic_keras.worker.grouping import GroupedIds
 from elastic_keras.worker.reservations import Leave, Reservations
+from elastic_keras.worker.values import Pulled
 
 
 class _Puller(Protocol):
@@ -90,7 +90,9 @@ class Puller:
         self._step += 1
 
     def _join_as(self, member: int) -> None:
-        if member not in (0, self._member):
+        # Numbers only grow; a task that was fetched before a pause still
+        # carries the one before.
+        if member > self._member:
             self._member = member
             self._step = 0
 
@@ -126,4 +128,4 @@ class Puller:
 
 def _has_left(error: RpcError) -> bool:
     """Whether a shard answered that this member is off the list."""
-    return error.code == "ABORTED"
+    return error.code in ("ABORTED", "FAILED_PRECONDITION")

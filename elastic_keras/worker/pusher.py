@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 from elastic_keras.wire.proto import ps_pb2
 from elastic_keras.worker import items
 from elastic_keras.worker.channel import Channel
-from elastic_keras.worker.client import Gradients
 from elastic_keras.worker.flow import Flow
 from elastic_keras.worker.reservations import Reservations
+from elastic_keras.worker.values import Push
 
 _Status = ps_pb2.PushReply.Status
 
@@ -25,9 +25,7 @@ class Pusher:
     def __init__(
         self,
         *,
-        push: Callable[
-            [Gradients, Sequence[int] | None], list[ps_pb2.PushReply]
-        ],
+        push: Callable[[Push, Sequence[int] | None], list[ps_pb2.PushReply]],
         computed: Channel[items.ComputedBatch],
         flow: Flow,
         reservations: Reservations | None,
@@ -55,7 +53,7 @@ class Pusher:
             computed: The batch.
             shards: Only to these; `None` means all.
         """
-        replies = self._push(computed.gradients, shards)
+        replies = self._push(computed.push, shards)
         asked = range(len(replies)) if shards is None else shards
         refused = [
             shard

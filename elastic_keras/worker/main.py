@@ -1,0 +1,102 @@
+"""A worker's process: `python -m elastic_keras.worker.main`."""
+
+import argparse
+import logging
+import os
+import pathlib
+import signal
+import sys
+import threading
+from typing import NoReturn
+
+from elastic_keras.cluster.exits import run_main
+from elastic_keras.cluster.lifeline import watch_parent
+from elastic_keras.config import ConfigError, JobConfig
+
+_LOGGER = logging.getLogger("elastic_keras.worker")
+# Time that a worker which is told to end takes to say goodbye.
+_GOODBYE_SECONDS = 2.0
+# Whoever started this process sees that it was stopped, not done.
+_STOPPED = 128 + signal.SIGTERM
+
+
+class _Arguments(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise ConfigError(f"{message}. Usage: {self.format_usage().strip()}")
+
+
+def _arguments() -> argparse.Namespace:
+    parser = _Arguments(prog="elastic_keras.worker.main", allow_abbrev=False)
+    parser.add_argument("--job_dir", required=True)
+    parser.add_argument("--index", type=int, required=True)
+    return parser.parse_args()
+
+
+def _read_config(job_dir: str) -> JobConfig:
+    path = pathlib.Path(job_dir) / "config.json"
+    try:
+        return JobConfig.from_json(path.read_text())
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(
+            f"Cannot read the job's config.json: {error}. "
+            f"Received: job_dir={job_dir!r}"
+        ) from error
+
+
+def _set_up_tensorflow(config: JobConfig) -> None:
+    """Settings that must be made before or right after the import."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+    import keras
+    import tensorflow as tf
+
+    tf.get_logger().setLevel("ERROR")
+    # An exception in a user's layer keeps its own traceback.
+    keras.config.disable_traceback_filtering()
+    cores = os.cpu_count() or 1
+    share = max(1, cores // config.cluster.num_workers)
+    tf.config.threading.set_intra_op_parallelism_threads(share)
+    tf.config.threading.set_inter_op_parallelism_threads(max(2, share))
+
+
+def _main() -> None:
+    logging.basicConfig(
+        level=logging.INFO,
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+    )
+    # Before any thread starts: all of them inherit the mask.
+    signals = {signal.SIGTERM, signal.SIGINT}
+    signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    arguments = _arguments()
+    config = _read_config(arguments.job_dir)
+    watch_parent()
+    goodbye = _Goodbye(signals)
+    _set_up_tensorflow(config)
+    from elastic_keras.worker.loop import Worker
+
+    worker = Worker(config, arguments.index, os.environ.get("EK_JOB_TOKEN", ""))
+    goodbye.worker = worker
+    worker.run()
+    _LOGGER.info("The job is over")
+
+
+class _Goodbye:
+    """Waits for a signal in a thread: the main thread may be in a kernel."""
+
+    def __init__(self, signals: set[signal.Signals]) -> None:
+        self.worker: object | None = None
+        self._signals = signals
+        threading.Thread(target=self._wait, name="goodbye", daemon=True).start()
+
+    def _wait(self) -> None:
+        signal.sigwait(self._signals)
+        leave = getattr(self.worker, "leave", None)
+        if leave is not None:
+            leave(_GOODBYE_SECONDS)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(_STOPPED)
+
+
+if __name__ == "__main__":
+    run_main(_main)

@@ -1,0 +1,103 @@
+"""What a worker works with: model, steps, data and shards."""
+
+from typing import Any
+
+import keras
+import numpy as np
+
+from elastic_keras.config import JobConfig
+from elastic_keras.worker.callbacks import JobCallbacks
+from elastic_keras.worker.client import PsClient
+from elastic_keras.worker.computing import TrainComputing
+from elastic_keras.worker.failures import failure
+from elastic_keras.worker.grouping import GroupedIds
+from elastic_keras.worker.job_data import JobData
+from elastic_keras.worker.master_client import MasterClient
+from elastic_keras.worker.model import PreparedModel
+from elastic_keras.worker.other_tasks import OtherTasks
+from elastic_keras.worker.pipeline import Pipeline
+from elastic_keras.worker.stats import WorkerStats
+from elastic_keras.worker.step import Steps
+from elastic_keras.worker.window import window
+
+
+class ModelWork:
+    """What outlives a worker number: one model and all around it.
+
+    Args:
+        config: The job.
+        prepared: The model.
+        steps: Its compiled steps.
+        data: The job's data, made for this model.
+        client: The shards, joined.
+        stats: Where steps are counted for the heartbeat.
+    """
+
+    def __init__(
+        self,
+        config: JobConfig,
+        prepared: PreparedModel,
+        steps: Steps,
+        data: JobData,
+        client: PsClient,
+        stats: WorkerStats,
+    ) -> None:
+        self._config = config
+        self._prepared = prepared
+        self._steps = steps
+        self._data = data
+        self._client = client
+        self._computing = TrainComputing(steps, stats)
+        self._callbacks: JobCallbacks | None = None
+
+    def use_callbacks(self, callbacks: list[keras.callbacks.Callback]) -> None:
+        """Puts the module's callbacks around the model."""
+        self._callbacks = JobCallbacks(
+            callbacks,
+            self._prepared.model,
+            epochs=self._config.training.num_epochs,
+            optimizers=list(self._prepared.optimizers),
+            set_learning_rate=self._client.set_learning_rate,
+            refresh=self._refresh,
+        )
+
+    def be_chief(self, chief: bool) -> None:
+        """Says whether this worker runs the batch hooks."""
+        self._computing.hooks = self._callbacks if chief else None
+
+    def pipeline(self, master: MasterClient) -> Pipeline:
+        """Makes the pipeline of one worker number."""
+        config = self._config
+        describe = self._describe
+        others = OtherTasks(
+            client=self._client,
+            data=self._data,
+            steps=self._steps,
+            computing=self._computing,
+            callbacks=self._callbacks,
+            report=master.report,
+            describe=describe,
+        )
+        training = config.training
+        return Pipeline(
+            client=self._client,
+            master=master,
+            computing=self._computing,
+            open_data=self._data.open,
+            other_task=others.do,
+            describe=describe,
+            window=window(config.staleness, config.cluster.num_workers),
+            reserve=bool(training.evaluation_steps or training.max_steps),
+        )
+
+    def _describe(self, error: BaseException) -> dict[str, Any]:
+        return failure(error, first_step=not self._computing.succeeded)
+
+    def _refresh(self) -> None:
+        """Brings the model the newest dense parameters."""
+        nothing = GroupedIds(
+            np.empty(0, np.int64), (0,) * (self._client.num_shards + 1)
+        )
+        pulled = self._client.pull([nothing] * len(self._prepared.tables))
+        self._computing.assign(pulled.dense)
+        self._prepared.optimizer.iterations.assign(pulled.iterations)
