@@ -10,7 +10,7 @@ from elastic_keras.wire.proto import tensor_pb2
 
 PIECE_BYTES = 2 << 20
 # A serialised message larger than this travels in pieces.
-LARGE_BYTES = 4 << 20
+LARGE_BYTES = 16 << 20
 
 
 def cut(data: bytes, method: str) -> Iterator[bytes]:
