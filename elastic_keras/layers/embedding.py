@@ -1,5 +1,6 @@
 """An embedding without a vocabulary size."""
 
+import logging
 import warnings
 from typing import Any
 
@@ -16,6 +17,8 @@ from elastic_keras.layers.combine import (
 from elastic_keras.layers.context import active_context
 from elastic_keras.layers.initializers import initializer_spec
 from elastic_keras.layers.local_rows import LocalRows
+
+logger = logging.getLogger(__name__)
 
 
 @keras.saving.register_keras_serializable(package="elastic_keras")
@@ -95,6 +98,7 @@ class Embedding(keras.layers.Layer):
             embeddings_constraint
         )
         self._warned = False
+        self._in_job = False
         self._local = LocalRows(
             initializer_spec(self.embeddings_initializer, output_dim),
             output_dim,
@@ -148,6 +152,12 @@ class Embedding(keras.layers.Layer):
         context = active_context()
         if context is not None:
             return context.lookup(self, ids)
+        if self._in_job:
+            raise ConfigError(
+                "In a job the rows of this embedding live on the PS shards: "
+                "it can only be called in a step. "
+                f"Received: layer {self.name!r}"
+            )
         if tf.executing_eagerly():
             return tf.convert_to_tensor(self._local.pull(ids.numpy()))
         rows = tf.numpy_function(
@@ -190,6 +200,10 @@ class Embedding(keras.layers.Layer):
             )
         return keras.KerasTensor(shape, dtype=self.compute_dtype)
 
+    def join_job(self) -> None:
+        """Leaves the rows to the PS shards, until `assign_rows`."""
+        self._in_job = True
+
     def assign_rows(
         self,
         ids: np.ndarray,
@@ -209,8 +223,14 @@ class Embedding(keras.layers.Layer):
         self._local.assign(ids, rows)
         self._local.seed = seed
         self._local.table_index = table_index
+        self._in_job = False
 
     def save_own_variables(self, store: Any) -> None:
+        if self._in_job:
+            logger.warning(
+                "%s: the rows live on the PS shards and are not in this file",
+                self.name,
+            )
         store["ids"] = self._local.ids
         store["rows"] = self._local.rows
         store["seed"] = np.array(

@@ -104,6 +104,8 @@ def prepare(
     )
     for layer in tables:
         logger.info("%s: a PS table of width %d", layer.name, layer.output_dim)
+        if isinstance(layer, Embedding):
+            layer.join_job()
     return PreparedModel(
         model=model, loss=loss, metrics=metrics, **vars(described)
     )
