@@ -1,6 +1,7 @@
 """From a task's records to its batches, by way of the user's dataset_fn."""
 
 import contextlib
+import dataclasses
 import random
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -29,7 +30,7 @@ class BatchPipeline:
     Args:
         dataset_fn: `(dataset, mode, metadata) -> dataset`.
         mode: One of the values of `zoo.modes.Mode`.
-        metadata: Goes to `dataset_fn`.
+        metadata: Goes to `dataset_fn`, with the minibatch size filled in.
         minibatch_size: Examples in a batch, if `dataset_fn` does not batch.
         seed: Of whatever `dataset_fn` draws at random without a seed.
         then: Applied to the dataset of batches, within the trace.
@@ -47,7 +48,9 @@ class BatchPipeline:
     ) -> None:
         self._dataset_fn = dataset_fn
         self._mode = mode
-        self._metadata = metadata
+        self._metadata = dataclasses.replace(
+            metadata, minibatch_size=minibatch_size
+        )
         self._minibatch_size = minibatch_size
         self._seed = seed
         self._then = then

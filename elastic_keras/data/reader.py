@@ -44,9 +44,11 @@ class Metadata:
 
     Args:
         column_names: Names in the header of CSV or TSV files, or `None`.
+        minibatch_size: The flag, for a `dataset_fn` that batches itself.
     """
 
     column_names: list[str] | None = None
+    minibatch_size: int = 64
 
 
 @dataclasses.dataclass
