@@ -6,8 +6,10 @@ needs. Command-line flags are made from the same fields (`cli.py`).
 
 import dataclasses
 import json
-import math
 from typing import Any
+
+# What an int64 of the wire holds; NaN and infinity are beyond it, too.
+_LARGEST = (1 << 63) - 1
 
 
 class ConfigError(ValueError):
@@ -20,6 +22,7 @@ def option(
     *,
     unit: str = "",
     minimum: float | None = None,
+    maximum: float | None = None,
     choices: tuple[str, ...] | None = None,
 ) -> Any:
     """A dataclass field with what a flag needs.
@@ -29,6 +32,7 @@ def option(
         text: One line for `--help`.
         unit: Unit of the value, for `--help`.
         minimum: Least value allowed.
+        maximum: Largest value allowed.
         choices: The values allowed.
     """
     return dataclasses.field(
@@ -37,6 +41,7 @@ def option(
             "help": text,
             "unit": unit,
             "minimum": minimum,
+            "maximum": maximum,
             "choices": choices,
         },
     )
@@ -52,29 +57,38 @@ class _Checked:
 
 def _check(field: dataclasses.Field[Any], value: Any) -> None:
     kind = type(field.default)
-    if kind is float and type(value) is int:
-        return _check_range(field, value)
-    if type(value) is not kind:
+    # By the exact type: a bool is an int to isinstance.
+    if type(value) is not kind and not (kind is float and type(value) is int):
         raise ConfigError(
             f"--{field.name} takes a value of type {kind.__name__}. "
             f"Received: {field.name}={value!r}"
         )
-    return _check_range(field, value)
-
-
-def _check_range(field: dataclasses.Field[Any], value: Any) -> None:
     choices = field.metadata["choices"]
     if choices is not None and value not in choices:
         raise ConfigError(
             f"--{field.name} takes one of {', '.join(choices)}. "
             f"Received: {field.name}={value!r}"
         )
+    if kind in (int, float):
+        _check_range(field, value)  # type: ignore[arg-type]
+
+
+def _check_range(field: dataclasses.Field[Any], value: float) -> None:
     minimum = field.metadata["minimum"]
-    if minimum is None:
-        return
-    if not value >= minimum or math.isinf(value):
+    maximum = field.metadata["maximum"]
+    if not abs(value) <= _LARGEST:
+        raise ConfigError(
+            f"--{field.name} takes a finite number. "
+            f"Received: {field.name}={value!r}"
+        )
+    if minimum is not None and value < minimum:
         raise ConfigError(
             f"--{field.name} takes a value of at least {minimum}. "
+            f"Received: {field.name}={value!r}"
+        )
+    if maximum is not None and value > maximum:
+        raise ConfigError(
+            f"--{field.name} takes a value of at most {maximum}. "
             f"Received: {field.name}={value!r}"
         )
 
@@ -216,7 +230,12 @@ class WireOptions(_Checked):
         60.0, "Deadline of one call.", unit="seconds", minimum=0.1
     )
     max_message_mb: int = option(
-        1024, "Largest message accepted.", unit="MiB", minimum=1
+        1024,
+        "Largest message accepted.",
+        unit="MiB",
+        minimum=1,
+        # gRPC and protobuf count a message's bytes in 31 bits.
+        maximum=2047,
     )
 
 
@@ -235,6 +254,7 @@ class ClusterOptions(_Checked):
         "First TCP port (master, then shards) with --transport=tcp; "
         "0 takes free ones.",
         minimum=0,
+        maximum=65535,
     )
     heartbeat_secs: float = option(
         1.0,
@@ -276,6 +296,17 @@ class JobConfig:
     master_address: str = ""
     ps_addresses: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        addresses = self.ps_addresses
+        for value in (self.job_id, self.master_address, *addresses):
+            if not isinstance(value, str) or isinstance(addresses, str):
+                raise ConfigError(
+                    "A job's id and addresses are texts. "
+                    f"Received: job_id={self.job_id!r}, "
+                    f"master_address={self.master_address!r}, "
+                    f"ps_addresses={addresses!r}"
+                )
+
     @classmethod
     def from_options(cls, **options: Any) -> "JobConfig":
         """Builds a config from options by their names.
@@ -314,13 +345,21 @@ class JobConfig:
         try:
             raw = json.loads(text)
             groups = {name: kind(**raw[name]) for name, kind in GROUPS.items()}
+            addresses = raw["ps_addresses"]
             return cls(
                 **groups,
                 job_id=raw["job_id"],
                 master_address=raw["master_address"],
-                ps_addresses=tuple(raw["ps_addresses"]),
+                ps_addresses=addresses
+                if isinstance(addresses, str)
+                else tuple(addresses),
             )
-        except (KeyError, TypeError, json.JSONDecodeError) as error:
+        except (
+            KeyError,
+            TypeError,
+            json.JSONDecodeError,
+            RecursionError,
+        ) as error:
             raise ConfigError(f"Not a job's config.json: {error!r}") from error
 
 

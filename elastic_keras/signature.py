@@ -8,7 +8,15 @@ Everything here is plain data without TensorFlow or Keras.
 import dataclasses
 import hashlib
 import json
+import math
+import operator
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
+
+INITIALIZERS = ("constant", "uniform", "normal", "truncated_normal")
+CONSTRAINTS = ("non_neg", "max_norm", "unit_norm", "min_max_norm")
+_LARGEST_DIM = 1 << 20
+_LARGEST_RANK = 32
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,6 +36,9 @@ class InitializerSpec:
     a: float = 0.0
     b: float = 0.0
 
+    def __post_init__(self) -> None:
+        _coerce(self, _float, "a", "b")
+
 
 @dataclasses.dataclass(frozen=True)
 class ConstraintSpec:
@@ -46,6 +57,10 @@ class ConstraintSpec:
     max_value: float = 0.0
     rate: float = 1.0
     axes: tuple[int, ...] = (0,)
+
+    def __post_init__(self) -> None:
+        _coerce(self, _float, "min_value", "max_value", "rate")
+        _coerce(self, _ints, "axes")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,6 +101,13 @@ class OptimizerSpec:
     ema_momentum: float = 0.99
     ema_overwrite_frequency: int | None = None
 
+    def __post_init__(self) -> None:
+        _coerce(self, _float, "learning_rate", "ema_momentum")
+        _coerce(self, _optional(_float), "weight_decay")
+        _coerce(self, _optional(operator.index), "ema_overwrite_frequency")
+        _coerce(self, bool, "use_ema")
+        _coerce(self, _floats, "hyper")
+
 
 @dataclasses.dataclass(frozen=True)
 class DenseSpec:
@@ -105,6 +127,11 @@ class DenseSpec:
     weight_decay: bool = True
     constraint: ConstraintSpec | None = None
 
+    def __post_init__(self) -> None:
+        _coerce(self, _ints, "shape")
+        _coerce(self, operator.index, "optimizer")
+        _coerce(self, bool, "weight_decay")
+
 
 @dataclasses.dataclass(frozen=True)
 class StateSpec:
@@ -112,6 +139,9 @@ class StateSpec:
 
     name: str
     shape: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        _coerce(self, _ints, "shape")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -134,6 +164,10 @@ class TableSpec:
     weight_decay: bool = True
     constraint: ConstraintSpec | None = None
 
+    def __post_init__(self) -> None:
+        _coerce(self, operator.index, "dim", "optimizer")
+        _coerce(self, bool, "weight_decay")
+
 
 @dataclasses.dataclass(frozen=True)
 class ModelSignature:
@@ -144,6 +178,10 @@ class ModelSignature:
     dense: tuple[DenseSpec, ...] = ()
     states: tuple[StateSpec, ...] = ()
     tables: tuple[TableSpec, ...] = ()
+
+    def __post_init__(self) -> None:
+        _coerce(self, operator.index, "seed")
+        _coerce(self, tuple, "optimizers", "dense", "states", "tables")
 
     def to_json(self) -> str:
         """Returns the canonical JSON text: equal models, equal texts."""
@@ -157,28 +195,150 @@ class ModelSignature:
 
     @classmethod
     def from_json(cls, text: str) -> "ModelSignature":
-        """Reads what `to_json` wrote.
+        """Reads what `to_json` wrote, and checks it.
 
         Raises:
-            ValueError: The text is not a signature.
+            ValueError: The text is not a signature, or not a possible one.
         """
         try:
             raw = json.loads(text)
-            return cls(
-                seed=int(raw["seed"]),
+            signature = cls(
+                seed=raw["seed"],
                 optimizers=tuple(map(_optimizer, raw["optimizers"])),
                 dense=tuple(map(_dense, raw["dense"])),
-                states=tuple(
-                    StateSpec(s["name"], tuple(s["shape"]))
-                    for s in raw["states"]
-                ),
+                states=tuple(StateSpec(**state) for state in raw["states"]),
                 tables=tuple(map(_table, raw["tables"])),
             )
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
+        except (
+            KeyError,
+            TypeError,
+            AttributeError,
+            ValueError,
+            OverflowError,
+            RecursionError,
+        ) as error:
             raise ValueError(
                 f"Not a model signature: {error!r}. "
                 f"Received: text={text[:80]!r}"
             ) from error
+        signature.check()
+        return signature
+
+    def check(self) -> None:
+        """Checks that shards can hold such a model.
+
+        Names of optimizers and their options are checked by the optimizers.
+
+        Raises:
+            ValueError: They cannot; the message names the field.
+        """
+        _require(0 <= self.seed < 1 << 63, "seed", self.seed)
+        for i, optimizer in enumerate(self.optimizers):
+            _check_optimizer(optimizer, f"optimizers[{i}]")
+        for i, dense in enumerate(self.dense):
+            at = f"dense[{i}]"
+            _check_name(dense.name, at)
+            _check_shape(dense.shape, at)
+            self._check_owner(dense, at)
+            for axis in dense.constraint.axes if dense.constraint else ():
+                rank = len(dense.shape)
+                _require(-rank <= axis < rank, f"{at}.constraint.axes", axis)
+        for i, state in enumerate(self.states):
+            _check_name(state.name, f"states[{i}]")
+            _check_shape(state.shape, f"states[{i}]")
+        names = [table.name for table in self.tables]
+        for i, table in enumerate(self.tables):
+            at = f"tables[{i}]"
+            _check_name(table.name, at)
+            _require(names.count(table.name) == 1, f"{at}.name", table.name)
+            _require(1 <= table.dim <= _LARGEST_DIM, f"{at}.dim", table.dim)
+            self._check_owner(table, at)
+            initializer = table.initializer
+            known = initializer.name in INITIALIZERS
+            _require(known, f"{at}.initializer.name", initializer.name)
+            for value in (initializer.a, initializer.b):
+                _require(math.isfinite(value), f"{at}.initializer", value)
+
+    def _check_owner(self, spec: "DenseSpec | TableSpec", at: str) -> None:
+        """Checks what dense parameters and tables have in common."""
+        optimizer = spec.optimizer
+        found = 0 <= optimizer < len(self.optimizers)
+        _require(found, f"{at}.optimizer", optimizer)
+        constraint = spec.constraint
+        if constraint is None:
+            return
+        known = constraint.name in CONSTRAINTS
+        _require(known, f"{at}.constraint.name", constraint.name)
+        for value in (
+            constraint.min_value,
+            constraint.max_value,
+            constraint.rate,
+        ):
+            _require(math.isfinite(value), f"{at}.constraint", value)
+
+
+def _require(holds: bool, at: str, value: object) -> None:
+    if not holds:
+        raise ValueError(
+            f"signature: {at} is not possible. Received: {at}={value!r}"
+        )
+
+
+def _check_name(name: object, at: str) -> None:
+    _require(isinstance(name, str) and name != "", f"{at}.name", name)
+
+
+def _check_shape(shape: tuple[int, ...], at: str) -> None:
+    possible = all(length >= 0 for length in shape)
+    _require(
+        possible and math.prod(shape) < 1 << 48 and len(shape) <= _LARGEST_RANK,
+        f"{at}.shape",
+        shape,
+    )
+
+
+def _check_optimizer(spec: OptimizerSpec, at: str) -> None:
+    _check_name(spec.name, at)
+    rate = spec.learning_rate
+    _require(math.isfinite(rate), f"{at}.learning_rate", rate)
+    for name, value in spec.hyper.items():
+        _require(math.isfinite(value), f"{at}.hyper[{name!r}]", value)
+    decay = spec.weight_decay
+    _require(decay is None or math.isfinite(decay), f"{at}.weight_decay", decay)
+    momentum = spec.ema_momentum
+    _require(0.0 <= momentum <= 1.0, f"{at}.ema_momentum", momentum)
+    every = spec.ema_overwrite_frequency
+    _require(
+        every is None or every >= 1, f"{at}.ema_overwrite_frequency", every
+    )
+    if spec.schedule is not None:
+        _check_name(spec.schedule.name, f"{at}.schedule")
+        config = spec.schedule.config
+        _require(isinstance(config, dict), f"{at}.schedule.config", config)
+
+
+def _coerce(spec: object, kind: Callable[[Any], Any], *names: str) -> None:
+    """Gives fields their type: 1 and 1.0 must not make two JSON texts."""
+    for name in names:
+        object.__setattr__(spec, name, kind(getattr(spec, name)))
+
+
+def _float(value: Any) -> float:
+    if isinstance(value, str | bytes):
+        raise TypeError(f"Not a number. Received: {value!r}")
+    return float(value)
+
+
+def _floats(values: Mapping[str, Any]) -> dict[str, float]:
+    return {name: _float(value) for name, value in values.items()}
+
+
+def _ints(values: Iterable[Any]) -> tuple[int, ...]:
+    return tuple(operator.index(value) for value in values)
+
+
+def _optional(kind: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda value: None if value is None else kind(value)
 
 
 def _optimizer(raw: dict[str, Any]) -> OptimizerSpec:
@@ -191,14 +351,13 @@ def _optimizer(raw: dict[str, Any]) -> OptimizerSpec:
 def _constraint(raw: dict[str, Any] | None) -> ConstraintSpec | None:
     if raw is None:
         return None
-    return ConstraintSpec(**{**raw, "axes": tuple(raw["axes"])})
+    return ConstraintSpec(**raw)
 
 
 def _dense(raw: dict[str, Any]) -> DenseSpec:
     return DenseSpec(
         **{
             **raw,
-            "shape": tuple(raw["shape"]),
             "constraint": _constraint(raw["constraint"]),
         }
     )

@@ -29,9 +29,11 @@ def client_options(max_message_bytes: int) -> _Options:
         ("grpc.enable_http_proxy", 0),
         # One connection a client: a large push does not stand before a pull.
         ("grpc.use_local_subchannel_pool", 1),
+        # A process that starts is found within a third of a second.
         ("grpc.initial_reconnect_backoff_ms", 100),
-        ("grpc.min_reconnect_backoff_ms", 1000),
-        ("grpc.max_reconnect_backoff_ms", 1000),
+        # gRPC uses this one as the time that connecting may take.
+        ("grpc.min_reconnect_backoff_ms", 5000),
+        ("grpc.max_reconnect_backoff_ms", 300),
         # A peer that is gone without a word (host down, network cut) is
         # noticed within half a minute.
         ("grpc.keepalive_time_ms", 15_000),

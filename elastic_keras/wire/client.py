@@ -71,8 +71,8 @@ class Client:
         """Calls a method and waits for its reply.
 
         A server that is away or late is tried again with backoff and
-        jitter; any other failure is final. A request of more than 4 MiB
-        travels in pieces, and then so does its reply.
+        jitter; any other failure is final. A large request travels in
+        pieces, and then so does its reply.
 
         Args:
             method: The method's name.
