@@ -1,0 +1,1 @@
+"""The master: tasks, members, evaluation, and how a job ends."""

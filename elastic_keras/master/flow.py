@@ -1,0 +1,245 @@
+"""The order of things in a training job."""
+
+import asyncio
+import collections
+import enum
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from elastic_keras.config import DataOptions, TrainingOptions
+from elastic_keras.master.callbacks import Callbacks
+from elastic_keras.master.changes import Changes
+from elastic_keras.master.dispatch import Dispatch
+from elastic_keras.master.early_stopping import EarlyStopping
+from elastic_keras.master.evaluation import Evaluation
+from elastic_keras.master.history import History, Point
+from elastic_keras.master.shards import ShardCalls
+from elastic_keras.master.side_tasks import SideTasks, wait_until
+from elastic_keras.master.states import MetricSum
+from elastic_keras.master.tasks import TrainingTasks
+from elastic_keras.master.work import WorkItem
+from elastic_keras.wire.proto import master_pb2
+
+
+class EndedBy(enum.Enum):
+    """Why training ended."""
+
+    EPOCHS = "epochs"
+    MAX_STEPS = "max_steps"
+    EARLY_STOPPING = "early_stopping"
+    CALLBACK = "callback"
+
+
+class JobFlow:
+    """Trains epoch after epoch, evaluates in between, and comes to an end.
+
+    Tasks of the next epoch follow at once unless something has to happen
+    between the two on resting parameters.
+
+    Args:
+        dispatch: Hands tasks out.
+        shards: Flushed and finalized.
+        changes: Notified of changes.
+        history: Gets metrics.
+        training: `--num_epochs` and when to evaluate and stop.
+        data: Whether to shuffle.
+        seed: The job's seed.
+        ranges: The training data.
+        validation: The validation data; may be empty.
+        leases: Where lease numbers come from.
+    """
+
+    def __init__(
+        self,
+        *,
+        dispatch: Dispatch,
+        shards: ShardCalls,
+        changes: Changes,
+        history: History,
+        training: TrainingOptions,
+        data: DataOptions,
+        seed: int,
+        ranges: Sequence[Any],
+        validation: Sequence[Any],
+        leases: Iterator[int],
+    ) -> None:
+        self._dispatch = dispatch
+        self._shards = shards
+        self._changes = changes
+        self._history = history
+        self._options = training
+        self._validation = validation
+        self._tasks = TrainingTasks(
+            ranges,
+            num_epochs=training.num_epochs,
+            seed=seed,
+            shuffle=data.shuffle,
+            leases=leases,
+        )
+        self._early: EarlyStopping | None = None
+        if training.early_stopping_patience:
+            self._early = EarlyStopping(
+                training.early_stopping_metric,
+                training.early_stopping_patience,
+            )
+        self._side = SideTasks(dispatch, changes)
+        self._callbacks = Callbacks(self._side)
+        self.evaluation = Evaluation(
+            dispatch=dispatch,
+            side=self._side,
+            shards=shards,
+            changes=changes,
+            history=history,
+            ranges=validation,
+            hook=self._callbacks.run,
+        )
+        self._train_states: dict[int, MetricSum] = collections.defaultdict(
+            MetricSum
+        )
+        self._merges: list[asyncio.Task[None]] = []
+        self._finalized = False
+        self.ended_by = EndedBy.EPOCHS
+        dispatch.on_states = self._add_states
+
+    @property
+    def _barrier(self) -> bool:
+        """Whether workers rest at the end of each epoch."""
+        per_epoch = self._validation and not self._options.evaluation_steps
+        return bool(per_epoch or self._callbacks.enabled)
+
+    async def run(self) -> None:
+        """Runs the job to its end.
+
+        Raises:
+            ConfigError: An early stopping metric that does not exist.
+        """
+        dispatch = self._dispatch
+        await wait_until(self._changes, lambda: dispatch.membership.alive > 0)
+        self._callbacks.enabled = any(
+            worker.has_callbacks for worker in dispatch.membership.workers
+        )
+        try:
+            await self._train()
+        finally:
+            for merge in self._merges:
+                merge.cancel()
+
+    async def _train(self) -> None:
+        self._dispatch.training = self._tasks
+        await self._callbacks.run("on_train_begin")
+        num_epochs = self._options.num_epochs
+        if not self._barrier:
+            self._tasks.allow(num_epochs - 1)
+        for epoch in range(num_epochs):
+            await self._callbacks.run("on_epoch_begin", epoch=epoch)
+            self._tasks.allow(epoch)
+            self._changes.notify()
+            ended = await self._epoch(epoch)
+            if ended is not None:
+                self.ended_by = ended
+                break
+        await self._stop_training()
+        await self._finish(epoch)
+        await asyncio.gather(*self._merges)
+        logs = self._history.epoch_logs(epoch)
+        await self._callbacks.run("on_train_end", epoch=epoch, logs=logs)
+
+    async def _epoch(self, epoch: int) -> EndedBy | None:
+        tasks, budget = self._tasks, self._dispatch.budget
+        last = epoch == self._options.num_epochs - 1
+        ended = None
+        while ended is None:
+            await wait_until(
+                self._changes,
+                lambda: tasks.epoch_done(epoch) or budget.at_boundary,
+            )
+            done = tasks.epoch_done(epoch)
+            if not budget.at_boundary or (done and last):
+                break
+            ended = await self._boundary(epoch)
+        if ended is not None:
+            await self._stop_training()
+        return await self._end_epoch(epoch, ended, last or ended is not None)
+
+    async def _boundary(self, epoch: int) -> EndedBy | None:
+        budget = self._dispatch.budget
+        if budget.finished:
+            # The last evaluation is that of the epoch's end.
+            return EndedBy.MAX_STEPS
+        stop = self._stops_early(await self.evaluation.run(epoch))
+        budget.advance()
+        self._changes.notify()
+        return EndedBy.EARLY_STOPPING if stop else None
+
+    async def _end_epoch(
+        self, epoch: int, ended: EndedBy | None, last: bool
+    ) -> EndedBy | None:
+        if self._barrier or last:
+            await self._merge_epoch(epoch)
+        else:
+            # Done by a worker when it has nothing to train.
+            merge = asyncio.create_task(self._merge_epoch(epoch))
+            self._merges.append(merge)
+        if last:
+            await self._finalize()
+        per_epoch = not self._options.evaluation_steps
+        evaluates = bool(self._validation) and (last or per_epoch)
+        if evaluates and not await self._is_evaluated():
+            results = await self.evaluation.run(epoch)
+            if self._stops_early(results):
+                ended = ended or EndedBy.EARLY_STOPPING
+        logs = self._history.epoch_logs(epoch)
+        await self._callbacks.run("on_epoch_end", epoch=epoch, logs=logs)
+        if self._callbacks.stop:
+            ended = ended or EndedBy.CALLBACK
+        return ended
+
+    async def _finish(self, epoch: int) -> None:
+        """Leaves final parameters, and an evaluation of them."""
+        if self._finalized:
+            return
+        await self._finalize()
+        averaged = any(s.uses_ema for s in await self._shards.status())
+        if self._validation and averaged:
+            await self.evaluation.run(epoch)
+
+    async def _finalize(self) -> None:
+        self._dispatch.stopping = True
+        self._changes.notify()
+        await self._shards.flush()
+        await self._shards.finalize()
+        self._finalized = True
+
+    async def _is_evaluated(self) -> bool:
+        """Whether the newest evaluation saw the present parameters."""
+        evaluated_at = self.evaluation.evaluated_at
+        if evaluated_at is None or evaluated_at != await self._shards.flush():
+            return False
+        if not self._finalized:
+            return True
+        return not any(s.uses_ema for s in await self._shards.status())
+
+    async def _stop_training(self) -> None:
+        """Lets no more step start and waits until all tasks are back."""
+        self._dispatch.stopping = True
+        self._tasks.drop()
+        self._changes.notify()
+        await wait_until(self._changes, lambda: not self._tasks.running)
+
+    async def _merge_epoch(self, epoch: int) -> None:
+        states = self._train_states.pop(epoch, MetricSum())
+        step = self._tasks.counts().batches
+        values = await self._side.merge(states, epoch=epoch, step=step)
+        if values:
+            self._history.epochs.append(Point(step, epoch, values))
+
+    def _stops_early(self, results: dict[str, float]) -> bool:
+        return self._early is not None and self._early.update(results)
+
+    def _add_states(
+        self, item: WorkItem, states: master_pb2.MetricStates
+    ) -> None:
+        if item.kind == master_pb2.TASK_TRAIN:
+            self._train_states[item.epoch].add(states)
+        elif item.kind == master_pb2.TASK_EVALUATE:
+            self.evaluation.add(states)

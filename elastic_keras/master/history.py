@@ -1,0 +1,51 @@
+"""What a job found out about its model on the way."""
+
+import dataclasses
+from typing import Any
+
+
+@dataclasses.dataclass(frozen=True)
+class Point:
+    """Metric values at one moment of the job.
+
+    Args:
+        step: The optimizer's iterations.
+        epoch: The epoch, from 0.
+        values: Value by metric.
+    """
+
+    step: int
+    epoch: int
+    values: dict[str, float]
+
+
+class History:
+    """Evaluations, and training metrics by epoch, in order."""
+
+    def __init__(self) -> None:
+        self.evaluations: list[Point] = []
+        self.epochs: list[Point] = []
+
+    @property
+    def evaluation(self) -> dict[str, float]:
+        """Results of the newest evaluation."""
+        return self.evaluations[-1].values if self.evaluations else {}
+
+    def epoch_logs(self, epoch: int) -> dict[str, float]:
+        """Returns Keras logs of an epoch: `val_` for evaluations in it."""
+        logs: dict[str, float] = {}
+        for point in self.epochs:
+            if point.epoch == epoch:
+                logs.update(point.values)
+        for point in self.evaluations:
+            if point.epoch == epoch:
+                logs.update({f"val_{k}": v for k, v in point.values.items()})
+        return logs
+
+    def evaluations_to_json(self) -> list[dict[str, Any]]:
+        """Returns the evaluations for result.json."""
+        return [dataclasses.asdict(point) for point in self.evaluations]
+
+    def epochs_to_json(self) -> list[dict[str, Any]]:
+        """Returns the training metrics of the epochs for result.json."""
+        return [dataclasses.asdict(point) for point in self.epochs]

@@ -1,0 +1,288 @@
+"""A job from its first moment to its result."""
+
+import asyncio
+import itertools
+import logging
+import time
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+from elastic_keras.config import ConfigError, JobConfig
+from elastic_keras.master import end_checks, result, status, view
+from elastic_keras.master.announcer import Announcer
+from elastic_keras.master.changes import Changes
+from elastic_keras.master.dispatch import Dispatch
+from elastic_keras.master.flow import EndedBy, JobFlow
+from elastic_keras.master.history import History
+from elastic_keras.master.member_gate import MemberGate
+from elastic_keras.master.membership import Membership
+from elastic_keras.master.monitor import Monitor
+from elastic_keras.master.outcome import JobEnd, failed
+from elastic_keras.master.ranges import JobRanges
+from elastic_keras.master.reserving import Reserving
+from elastic_keras.master.shards import ShardCalls
+from elastic_keras.master.side_tasks import wait_until
+from elastic_keras.master.stats import HeartbeatStats
+from elastic_keras.master.steps import StepBudget
+from elastic_keras.wire.errors import RpcError
+from elastic_keras.wire.proto import master_pb2
+from elastic_keras.zoo.errors import UserCodeError, user_traceback
+
+_LOGGER = logging.getLogger(__name__)
+_STATUS_SECONDS = 0.25
+_LAST_WORDS_SECONDS = 2.0
+_LEAST_DEADLINE = 10.0
+
+
+class Job:
+    """Everything the master knows and does; needs no socket.
+
+    Args:
+        config: The job.
+        job_dir: Where its result goes.
+        shards: The shards.
+        scan: Finds the records of the data; runs in a thread.
+        clock: Seconds, from any origin.
+    """
+
+    def __init__(
+        self,
+        config: JobConfig,
+        job_dir: str,
+        shards: ShardCalls,
+        *,
+        scan: Callable[[JobConfig], JobRanges],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.config = config
+        self.job_dir = job_dir
+        self._shards = shards
+        self._scan = scan
+        self._clock = clock
+        self._start = clock()
+        self._end: float | None = None
+        self._leases = itertools.count(1)
+        self._changes = Changes()
+        training, cluster = config.training, config.cluster
+        evaluates = bool(config.data.validation_data)
+        self.membership = Membership(
+            max(_LEAST_DEADLINE, 5 * cluster.heartbeat_secs)
+        )
+        self._announcer = Announcer(self.membership, shards, self._changes)
+        self.dispatch = Dispatch(
+            gate=MemberGate(self.membership, self._announcer, clock),
+            budget=StepBudget(
+                evaluation_steps=training.evaluation_steps * evaluates,
+                max_steps=training.max_steps,
+            ),
+            changes=self._changes,
+            leases=self._leases,
+            clock=clock,
+        )
+        self.reserving = Reserving(self.dispatch, self._changes, clock)
+        self.monitor = Monitor(
+            dispatch=self.dispatch,
+            shards=shards,
+            changes=self._changes,
+            max_nonfinite=training.max_nonfinite_pushes,
+            tick_seconds=min(0.5, cluster.heartbeat_secs),
+        )
+        self.stats = HeartbeatStats()
+        self.history = History()
+        self.flow: JobFlow | None = None
+        self.ranges: JobRanges | None = None
+        self.outcome = JobEnd("", "", 0)
+
+    @property
+    def over(self) -> bool:
+        """Whether the result is there."""
+        return self.dispatch.over
+
+    @property
+    def phase(self) -> str:
+        """`JobStatus.phase`."""
+        if self.over:
+            return self.outcome.phase
+        if self.flow is None or self.dispatch.training is None:
+            return "starting"
+        return "evaluating" if self.flow.evaluation.running else "training"
+
+    @property
+    def seconds(self) -> float:
+        """Time since the job's start, up to its end."""
+        return self.now - self._start
+
+    @property
+    def training_seconds(self) -> float:
+        """Time since the first task, without evaluations."""
+        began = self.dispatch.began
+        if began is None:
+            return 0.0
+        evaluating = self.flow.evaluation.seconds if self.flow else 0.0
+        return self.now - began - evaluating
+
+    @property
+    def now(self) -> float:
+        """The time; it stands still once the job is over."""
+        return self._clock() if self._end is None else self._end
+
+    async def sample(self) -> Any:
+        """Waits for the data and returns the first range of it.
+
+        Returns:
+            A `data.reader.RecordRange`; `None` if the job is over.
+        """
+        await wait_until(
+            self._changes, lambda: self.ranges is not None or self.over
+        )
+        return self.ranges.training[0] if self.ranges else None
+
+    def heartbeat(
+        self, request: master_pb2.HeartbeatRequest
+    ) -> master_pb2.HeartbeatReply:
+        """Takes a heartbeat and tells the worker how it stands."""
+        info = self.membership.get(request.worker)
+        if info is None:
+            return master_pb2.HeartbeatReply(unknown=True, stop=self.over)
+        self.dispatch.beat(request.worker)
+        self.stats.add(info.index, request, self._clock())
+        self._changes.notify()
+        return master_pb2.HeartbeatReply(
+            stop=self.over,
+            chief=self.membership.chief == request.worker,
+            workers_alive=self.membership.alive,
+        )
+
+    def stop(self, reason: str) -> None:
+        """Ends the job before its time."""
+        self.dispatch.fail(JobEnd("stopped", reason, 1))
+
+    async def run(self) -> int:
+        """Runs the job; its result is written before anyone is told.
+
+        Returns:
+            The exit code: 0, 1 for the user's exception, 2 for wrong use.
+        """
+        self._announcer.start()
+        self.monitor.start()
+        work = asyncio.create_task(self._work())
+        ended = asyncio.create_task(
+            wait_until(self._changes, lambda: self.dispatch.end is not None)
+        )
+        await asyncio.wait([work, ended], return_when=asyncio.FIRST_COMPLETED)
+        work.cancel()
+        ended.cancel()
+        outcome = (await asyncio.gather(work, return_exceptions=True))[0]
+        self.outcome = self._judge(outcome)
+        await self._leave_result()
+        await self.monitor.close()
+        await self._announcer.close()
+        return self.outcome.exit_code
+
+    def status(self) -> master_pb2.JobStatus:
+        """Returns how the job stands."""
+        return view.status(self)
+
+    async def watch(self) -> AsyncIterator[master_pb2.JobStatus]:
+        """Yields the status when it changes, at most 4 times a second.
+
+        The last one, of a job that is over, always comes.
+        """
+        last = None
+        while True:
+            current = self.status()
+            if current != last:
+                yield current
+                last = current
+            if status.is_final(current):
+                return
+            pause = asyncio.create_task(asyncio.sleep(_STATUS_SECONDS))
+            while not (self.over or pause.done()):
+                change = asyncio.create_task(self._changes.wait())
+                await asyncio.wait(
+                    [pause, change], return_when=asyncio.FIRST_COMPLETED
+                )
+                change.cancel()
+            pause.cancel()
+
+    async def wait_for_goodbyes(self, seconds: float) -> None:
+        """Waits until no worker is left, or the time is over."""
+        gone = wait_until(self._changes, lambda: not self.membership.alive)
+        try:
+            await asyncio.wait_for(gone, seconds)
+        except asyncio.TimeoutError:
+            _LOGGER.warning("Workers did not leave")
+
+    async def _work(self) -> None:
+        ranges, _ = await asyncio.gather(
+            asyncio.to_thread(self._scan, self.config), self._shards.join()
+        )
+        _LOGGER.info(
+            "%d records in %d tasks, %d to evaluate on",
+            sum(r.count for r in ranges.training),
+            len(ranges.training),
+            sum(r.count for r in ranges.validation),
+        )
+        self.flow = JobFlow(
+            dispatch=self.dispatch,
+            shards=self._shards,
+            changes=self._changes,
+            history=self.history,
+            training=self.config.training,
+            data=self.config.data,
+            seed=self.config.model.seed,
+            ranges=ranges.training,
+            validation=ranges.validation,
+            leases=self._leases,
+        )
+        self.ranges = ranges
+        self._changes.notify()
+        await self.flow.run()
+        await self.monitor.refresh()
+        self.monitor.check_nonfinite()
+        if self.dispatch.end is not None:
+            raise self.dispatch.end
+        assert self.dispatch.training is not None
+        error = end_checks.ledger_error(
+            self.dispatch.training,
+            self.monitor.statuses,
+            complete=self.flow.ended_by is EndedBy.EPOCHS,
+            num_epochs=self.config.training.num_epochs,
+        )
+        if error is not None:
+            raise failed(error)
+
+    def _judge(self, outcome: BaseException | None) -> JobEnd:
+        if self.dispatch.end is not None:
+            return self.dispatch.end
+        if outcome is None:
+            return JobEnd("succeeded", "", 0)
+        if isinstance(outcome, JobEnd):
+            return outcome
+        if isinstance(outcome, ConfigError):
+            return failed(str(outcome), 2)
+        if isinstance(outcome, UserCodeError):
+            return failed(outcome.traceback_text)
+        _LOGGER.error("The master failed", exc_info=outcome)
+        return failed(user_traceback(outcome))
+
+    async def _leave_result(self) -> None:
+        """Writes result.json, then tells everyone."""
+        # From here on nothing may change the outcome.
+        self.dispatch.end = self.outcome
+        if self.outcome.phase != "succeeded":
+            try:
+                await asyncio.wait_for(
+                    self.monitor.refresh(patience=_LAST_WORDS_SECONDS),
+                    _LAST_WORDS_SECONDS,
+                )
+            except (RpcError, asyncio.TimeoutError):
+                _LOGGER.warning("Not all shards told their last status")
+        self._end = self._clock()
+        try:
+            result.write(self.job_dir, view.result(self))
+        except OSError as error:
+            _LOGGER.error("result.json cannot be written: %s", error)
+        self.dispatch.over = True
+        _LOGGER.info("The job %s", self.outcome.phase)
+        self._changes.notify()

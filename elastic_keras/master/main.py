@@ -1,0 +1,104 @@
+"""The master's process: `python -m elastic_keras.master.main`."""
+
+import argparse
+import asyncio
+import logging
+import os
+import pathlib
+import signal
+from typing import NoReturn
+
+from elastic_keras.cluster.exits import ERROR_PREFIX, run_main
+from elastic_keras.cluster.lifeline import watch_parent
+from elastic_keras.config import ConfigError, JobConfig
+from elastic_keras.master.job import Job
+from elastic_keras.master.ranges import scan
+from elastic_keras.master.reporting import Reporting
+from elastic_keras.master.servicer import MasterServicer
+from elastic_keras.master.shards import Shards
+from elastic_keras.monitoring.summaries import SummaryWriter
+from elastic_keras.wire import rpc
+from elastic_keras.wire.proto import master_pb2
+
+_LOGGER = logging.getLogger("elastic_keras.master")
+# The launcher ends the master once it has heard how the job ended.
+_LINGER_SECONDS = 60.0
+_GRACE_SECONDS = 0.5
+
+
+class _Arguments(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise ConfigError(f"{message}. Usage: {self.format_usage().strip()}")
+
+
+def _arguments() -> argparse.Namespace:
+    parser = _Arguments(prog="elastic_keras.master.main", allow_abbrev=False)
+    parser.add_argument("--job_dir", required=True, help="Job directory.")
+    return parser.parse_args()
+
+
+def _read_config(job_dir: str) -> JobConfig:
+    path = pathlib.Path(job_dir) / "config.json"
+    try:
+        return JobConfig.from_json(path.read_text())
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(
+            f"Cannot read the job's config.json: {error}. "
+            f"Received: job_dir={job_dir!r}"
+        ) from error
+
+
+def _main() -> None:
+    logging.basicConfig(
+        level=logging.INFO,
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+    )
+    arguments = _arguments()
+    config = _read_config(arguments.job_dir)
+    watch_parent()
+    asyncio.run(_serve(config, arguments.job_dir))
+
+
+async def _serve(config: JobConfig, job_dir: str) -> None:
+    told = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, told.set)
+    token = os.environ.get("EK_JOB_TOKEN", "")
+    shards = Shards(config, token)
+    job = Job(config, job_dir, shards, scan=scan)
+    server = rpc.make_server(
+        MasterServicer(job),
+        master_pb2.DESCRIPTOR.services_by_name["Master"],
+        config.master_address,
+        token=token,
+        max_message_bytes=config.wire.max_message_mb << 20,
+    )
+    writer = SummaryWriter(os.path.join(job_dir, "summaries"))
+    reporting = Reporting(job, writer, config.monitoring.summary_secs)
+    await server.start()
+    _LOGGER.info("Ready at %s", config.master_address)
+    points = asyncio.create_task(reporting.run())
+    run = asyncio.create_task(job.run())
+    stop = asyncio.create_task(told.wait())
+    await asyncio.wait([run, stop], return_when=asyncio.FIRST_COMPLETED)
+    if not run.done():
+        job.stop("the master was told to end")
+    await run
+    points.cancel()
+    reporting.write()
+    writer.close()
+    if job.outcome.exit_code == 2:
+        _LOGGER.error("%s%s", ERROR_PREFIX, job.outcome.message)
+    elif job.outcome.message:
+        _LOGGER.error("%s", job.outcome.message)
+    try:
+        await asyncio.wait_for(stop, _LINGER_SECONDS)
+    except asyncio.TimeoutError:
+        _LOGGER.warning("Nobody ended this process; it ends by itself")
+    await server.stop(_GRACE_SECONDS)
+    await shards.close()
+
+
+if __name__ == "__main__":
+    run_main(_main)

@@ -1,0 +1,103 @@
+"""What the shards report while a job runs."""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+
+from elastic_keras.master import end_checks, staleness
+from elastic_keras.master.changes import Changes
+from elastic_keras.master.dispatch import Dispatch
+from elastic_keras.master.outcome import failed
+from elastic_keras.master.shards import ShardCalls
+from elastic_keras.master.side_tasks import wait_until
+from elastic_keras.wire.errors import RpcError
+from elastic_keras.wire.proto import ps_pb2
+
+_POLL_SECONDS = 1.0
+_PATIENCE = 5.0
+
+
+class Monitor:
+    """Polls the shards, loses silent workers, settles lost steps.
+
+    Args:
+        dispatch: The workers' side of the job.
+        shards: The shards.
+        changes: Notified of changes.
+        max_nonfinite: `--max_nonfinite_pushes`.
+        tick_seconds: Pause between looks at the heartbeats.
+    """
+
+    def __init__(
+        self,
+        *,
+        dispatch: Dispatch,
+        shards: ShardCalls,
+        changes: Changes,
+        max_nonfinite: int,
+        tick_seconds: float,
+    ) -> None:
+        self._dispatch = dispatch
+        self._shards = shards
+        self._changes = changes
+        self._max_nonfinite = max_nonfinite
+        self._tick_seconds = tick_seconds
+        self._tasks: list[asyncio.Task[None]] = []
+        self.statuses: list[ps_pb2.ShardStatus] = []
+        self.staleness = staleness.Staleness()
+
+    def start(self) -> None:
+        """Starts watching."""
+        self._tasks = [
+            asyncio.create_task(self._forever(part))
+            for part in (self._poll, self._watch_workers, self._settle)
+        ]
+
+    async def close(self) -> None:
+        """Stops watching."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def refresh(self, *, patience: float | None = None) -> None:
+        """Asks every shard for its status.
+
+        Args:
+            patience: Seconds to try; `None` tries until all answer.
+
+        Raises:
+            RpcError: A shard did not answer in that time.
+        """
+        self.statuses = await self._shards.status(patience=patience)
+        self.staleness = staleness.total(self.statuses)
+        self._changes.notify()
+
+    def check_nonfinite(self) -> None:
+        """Fails the job where gradients held too many a NaN or Inf."""
+        error = end_checks.nonfinite_error(self.statuses, self._max_nonfinite)
+        if error is not None:
+            self._dispatch.fail(failed(error))
+
+    async def _poll(self) -> None:
+        # A shard that is restarting is the launcher's business.
+        with contextlib.suppress(RpcError):
+            await self.refresh(patience=_PATIENCE)
+            self.check_nonfinite()
+        await asyncio.sleep(_POLL_SECONDS)
+
+    async def _watch_workers(self) -> None:
+        self._dispatch.lose_silent()
+        await asyncio.sleep(self._tick_seconds)
+
+    async def _settle(self) -> None:
+        """Finds out how many steps of lost workers were done."""
+        budget = self._dispatch.budget
+        await wait_until(self._changes, lambda: budget.asks_ledgers)
+        statuses = await self._shards.status()
+        if budget.asks_ledgers:
+            budget.resolve(end_checks.steps_done(statuses))
+            self._changes.notify()
+
+    async def _forever(self, part: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            await part()

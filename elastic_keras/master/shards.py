@@ -1,0 +1,136 @@
+"""The master's calls to the shards."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from elastic_keras.config import JobConfig
+from elastic_keras.wire import rpc
+from elastic_keras.wire.proto import ps_pb2, tensor_pb2
+
+_SERVICE = ps_pb2.DESCRIPTOR.services_by_name["ParameterServer"]
+
+
+class ShardCalls(Protocol):
+    """What the master asks of the shards."""
+
+    @property
+    def count(self) -> int:
+        """Number of shards."""
+
+    async def join(self) -> None:
+        """Checks that every shard belongs to this job."""
+
+    async def set_members(
+        self, shard: int, number: int, members: Sequence[int]
+    ) -> None:
+        """Tells one shard who trains; tries until it has answered."""
+
+    async def flush(self) -> int:
+        """Applies what shards buffer; returns the optimizer's iterations."""
+
+    async def finalize(self) -> None:
+        """Tells every shard that training is over."""
+
+    async def status(
+        self, *, patience: float | None = None
+    ) -> list[ps_pb2.ShardStatus]:
+        """Returns the status of each shard.
+
+        Args:
+            patience: Seconds to try; `None` tries until all answer.
+        """
+
+
+class Shards:
+    """The shards of a job over gRPC; make it inside the event loop.
+
+    Args:
+        config: The job, with the shards' addresses.
+        token: The job's token.
+    """
+
+    def __init__(self, config: JobConfig, token: str) -> None:
+        self._job_id = config.job_id
+        self._clients = [
+            rpc.AioClient(
+                address,
+                _SERVICE,
+                token=token,
+                timeout=config.wire.rpc_timeout_secs,
+                max_message_bytes=config.wire.max_message_mb << 20,
+            )
+            for address in config.ps_addresses
+        ]
+
+    @property
+    def count(self) -> int:
+        """Number of shards."""
+        return len(self._clients)
+
+    async def join(self) -> None:
+        """Checks that every shard belongs to this job.
+
+        Raises:
+            RpcError: One does not.
+        """
+        await asyncio.gather(
+            *(
+                client.call(
+                    "Join",
+                    ps_pb2.ShardJoinRequest(
+                        job_id=self._job_id,
+                        protocol_version=rpc.PROTOCOL_VERSION,
+                        num_shards=self.count,
+                        shard_index=shard,
+                    ),
+                    retry_for=None,
+                )
+                for shard, client in enumerate(self._clients)
+            )
+        )
+
+    async def set_members(
+        self, shard: int, number: int, members: Sequence[int]
+    ) -> None:
+        """Tells one shard who trains; tries until it has answered."""
+        await self._clients[shard].call(
+            "SetMembers",
+            ps_pb2.SetMembersRequest(number=number, members=members),
+            retry_for=None,
+        )
+
+    async def flush(self) -> int:
+        """Applies what shards buffer; returns the optimizer's iterations."""
+        replies = await self._all("Flush", None)
+        return max((reply.iterations for reply in replies), default=0)
+
+    async def finalize(self) -> None:
+        """Tells every shard that training is over."""
+        await self._all("Finalize", None)
+
+    async def status(
+        self, *, patience: float | None = None
+    ) -> list[ps_pb2.ShardStatus]:
+        """Returns the status of each shard.
+
+        Args:
+            patience: Seconds to try; `None` tries until all answer.
+
+        Raises:
+            RpcError: A shard did not answer in that time.
+        """
+        return await self._all("GetStatus", patience)
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        for client in self._clients:
+            await client.close()
+
+    async def _all(self, method: str, patience: float | None) -> list[Any]:
+        return await asyncio.gather(
+            *(
+                client.call(method, tensor_pb2.Empty(), retry_for=patience)
+                for client in self._clients
+            )
+        )

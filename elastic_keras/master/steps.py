@@ -1,0 +1,128 @@
+"""Leave to start steps, so that evaluations and the end fall on exact steps."""
+
+
+class StepBudget:
+    """Counts steps that may start before the next boundary.
+
+    A boundary is a multiple of `evaluation_steps`, or `max_steps`. No step
+    beyond it is granted until `advance`; once every granted step is settled
+    the parameters rest at exactly that step.
+
+    Args:
+        evaluation_steps: Steps between evaluations; 0 for none.
+        max_steps: Steps after which training ends; 0 for no limit.
+    """
+
+    def __init__(self, *, evaluation_steps: int, max_steps: int) -> None:
+        self._evaluation_steps = evaluation_steps
+        self._max_steps = max_steps
+        self._granted: dict[int, int] = {}
+        # Steps of lost workers, of which only the ledgers know the fate.
+        self._unknown = 0
+        self.done = 0
+        self.boundary = self._next_boundary(0)
+
+    @property
+    def needed(self) -> bool:
+        """Whether steps are counted at all."""
+        return bool(self._evaluation_steps or self._max_steps)
+
+    @property
+    def available(self) -> int | None:
+        """Steps that may be granted now; `None` for any number."""
+        if self.boundary is None:
+            return None
+        granted = sum(self._granted.values())
+        return self.boundary - self.done - granted - self._unknown
+
+    @property
+    def at_boundary(self) -> bool:
+        """Whether all steps before the boundary are done, and none runs."""
+        return self.done == self.boundary and not self._busy
+
+    @property
+    def finished(self) -> bool:
+        """Whether `max_steps` is reached."""
+        return bool(self._max_steps) and self.done >= self._max_steps
+
+    @property
+    def asks_ledgers(self) -> bool:
+        """Whether only the ledgers can tell if the boundary is reached."""
+        return bool(self._unknown) and not self._granted and not self.available
+
+    @property
+    def _busy(self) -> bool:
+        return bool(self._granted or self._unknown)
+
+    def outstanding(self, worker: int) -> int:
+        """Returns the worker's granted steps that are not settled."""
+        return self._granted.get(worker, 0)
+
+    def grant(self, worker: int, want: int, *, num_workers: int) -> int:
+        """Grants steps.
+
+        Args:
+            worker: Who asks.
+            want: Most steps that it can use.
+            num_workers: Workers that share what is left: nobody gets so
+                much of it that the others have to wait long.
+
+        Returns:
+            Number of steps granted, 0 where none is left.
+        """
+        available = self.available
+        if available is None:
+            return want
+        share = max(1, available // (2 * max(1, num_workers)))
+        granted = max(0, min(want, share, available))
+        if granted:
+            self._granted[worker] = self.outstanding(worker) + granted
+        return granted
+
+    def settle(self, worker: int, *, done: int, returned: int) -> None:
+        """Takes a worker's word on steps that were granted to it.
+
+        Args:
+            worker: Whose steps.
+            done: Steps that all shards have.
+            returned: Steps that it does not need.
+        """
+        outstanding = self.outstanding(worker)
+        done = max(0, min(done, outstanding))
+        returned = max(0, min(returned, outstanding - done))
+        self.done += done
+        self._set(worker, outstanding - done - returned)
+
+    def lose(self, worker: int) -> None:
+        """Takes note that a worker is gone with the steps it had."""
+        self._unknown += self._granted.pop(worker, 0)
+
+    def resolve(self, done: int) -> None:
+        """Sets the number of steps done to what the ledgers say.
+
+        Args:
+            done: Batches that every shard holds, while no step runs.
+        """
+        self._unknown = 0
+        self.done = max(self.done, done)
+        while self.boundary is not None and self.boundary < self.done:
+            self.boundary = self._next_boundary(self.boundary)
+
+    def advance(self) -> None:
+        """Opens the steps up to the next boundary."""
+        self.boundary = self._next_boundary(self.done)
+
+    def _set(self, worker: int, outstanding: int) -> None:
+        if outstanding:
+            self._granted[worker] = outstanding
+        else:
+            self._granted.pop(worker, None)
+
+    def _next_boundary(self, done: int) -> int | None:
+        candidates = []
+        if self._evaluation_steps:
+            n = self._evaluation_steps
+            candidates.append((done // n + 1) * n)
+        if self._max_steps:
+            candidates.append(max(self._max_steps, done))
+        return min(candidates, default=None)
