@@ -297,14 +297,13 @@ class JobConfig:
     ps_addresses: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        addresses = self.ps_addresses
-        for value in (self.job_id, self.master_address, *addresses):
-            if not isinstance(value, str) or isinstance(addresses, str):
+        for value in (self.job_id, self.master_address, *self.ps_addresses):
+            if not isinstance(value, str):
                 raise ConfigError(
                     "A job's id and addresses are texts. "
                     f"Received: job_id={self.job_id!r}, "
                     f"master_address={self.master_address!r}, "
-                    f"ps_addresses={addresses!r}"
+                    f"ps_addresses={self.ps_addresses!r}"
                 )
 
     @classmethod
@@ -345,14 +344,11 @@ class JobConfig:
         try:
             raw = json.loads(text)
             groups = {name: kind(**raw[name]) for name, kind in GROUPS.items()}
-            addresses = raw["ps_addresses"]
             return cls(
                 **groups,
                 job_id=raw["job_id"],
                 master_address=raw["master_address"],
-                ps_addresses=addresses
-                if isinstance(addresses, str)
-                else tuple(addresses),
+                ps_addresses=_addresses(raw["ps_addresses"]),
             )
         except (
             KeyError,
@@ -361,6 +357,13 @@ class JobConfig:
             RecursionError,
         ) as error:
             raise ConfigError(f"Not a job's config.json: {error!r}") from error
+
+
+def _addresses(raw: Any) -> tuple[str, ...]:
+    # A text is a sequence of texts as well.
+    if not isinstance(raw, list):
+        raise TypeError(f"ps_addresses is a list. Received: {raw!r}")
+    return tuple(raw)
 
 
 GROUPS: dict[str, type] = {

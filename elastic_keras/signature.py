@@ -19,6 +19,30 @@ _LARGEST_DIM = 1 << 20
 _LARGEST_RANK = 32
 
 
+def _coerce(spec: object, kind: Callable[[Any], Any], *names: str) -> None:
+    """Gives fields their type: 1 and 1.0 must not make two JSON texts."""
+    for name in names:
+        object.__setattr__(spec, name, kind(getattr(spec, name)))
+
+
+def _float(value: Any) -> float:
+    if isinstance(value, str | bytes):
+        raise TypeError(f"Not a number. Received: {value!r}")
+    return float(value)
+
+
+def _floats(values: Mapping[str, Any]) -> dict[str, float]:
+    return {name: _float(value) for name, value in values.items()}
+
+
+def _ints(values: Iterable[Any]) -> tuple[int, ...]:
+    return tuple(operator.index(value) for value in values)
+
+
+def _optional(kind: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda value: None if value is None else kind(value)
+
+
 @dataclasses.dataclass(frozen=True)
 class InitializerSpec:
     """A distribution of initial values (DESIGN: placement and values).
@@ -315,30 +339,6 @@ def _check_optimizer(spec: OptimizerSpec, at: str) -> None:
         _check_name(spec.schedule.name, f"{at}.schedule")
         config = spec.schedule.config
         _require(isinstance(config, dict), f"{at}.schedule.config", config)
-
-
-def _coerce(spec: object, kind: Callable[[Any], Any], *names: str) -> None:
-    """Gives fields their type: 1 and 1.0 must not make two JSON texts."""
-    for name in names:
-        object.__setattr__(spec, name, kind(getattr(spec, name)))
-
-
-def _float(value: Any) -> float:
-    if isinstance(value, str | bytes):
-        raise TypeError(f"Not a number. Received: {value!r}")
-    return float(value)
-
-
-def _floats(values: Mapping[str, Any]) -> dict[str, float]:
-    return {name: _float(value) for name, value in values.items()}
-
-
-def _ints(values: Iterable[Any]) -> tuple[int, ...]:
-    return tuple(operator.index(value) for value in values)
-
-
-def _optional(kind: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    return lambda value: None if value is None else kind(value)
 
 
 def _optimizer(raw: dict[str, Any]) -> OptimizerSpec:
