@@ -155,7 +155,7 @@ class DenseParameters:
             )
             if part.constraint is not None:
                 values = self._slice(part)
-                values[:] = constraints.constrain(values, part.constraint)
+                values[...] = constraints.constrain(values, part.constraint)
 
     def add_states(self, deltas: np.ndarray) -> None:
         """Adds a worker's change to the shared states.
@@ -173,7 +173,7 @@ class DenseParameters:
         for part in self._parts:
             slot = part.plan.ema_slot
             if slot >= 0:
-                self._slice(part)[:] = self._slice(part, slot + 1)
+                self._slice(part)[...] = self._slice(part, slot + 1)
 
     def slots(self) -> dict[str, np.ndarray]:
         """Copies the slots out.

@@ -22,7 +22,7 @@ import numpy as np
 from numba import njit
 
 from elastic_keras.ps.memory import Reservation
-from elastic_keras.ps.prefetch import prefetch
+from elastic_keras.ps.pointers import pointer, prefetch
 
 MAX_ROWS = 1 << 30
 NOT_FOUND = np.uint32(0xFFFFFFFF)
@@ -56,6 +56,7 @@ _S27, _S32, _S33 = map(np.uint64, (27, 32, 33))
 _TAG_MASK = np.uint64(0xFF)
 _ONE = np.uint64(1)
 _ZERO_TAG = np.uint8(0)
+_LOW_HALF = np.uint64(0xFFFFFFFF)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -176,25 +177,38 @@ def _end_search(  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def find(  # type: ignore[no-untyped-def]
-    ids, rows, tags, refs, old_tags, old_refs, state, words, record, wanted
+    ids,
+    rows,
+    new_tags,
+    new_refs,
+    was_tags,
+    was_refs,
+    states,
+    records,
+    record,
+    wanted,
 ):
     """Looks ids up.
 
     Args:
         ids: int64, (n,).
         rows: Receives the rows' numbers or `NOT_FOUND`, uint32, (n,).
-        tags, refs, old_tags, old_refs, state: The index.
-        words: The records as uint32.
+        new_tags, new_refs, was_tags, was_refs, states: The index.
+        records: The records as uint32.
         record: Words of a record.
         wanted: Words of a record to bring into the cache.
     """
+    tags, refs = pointer(new_tags), pointer(new_refs)
+    old_tags, old_refs = pointer(was_tags), pointer(was_refs)
+    state, words, wanted_ids = pointer(states), pointer(records), pointer(ids)
+    hash_array = np.empty(_CHUNK, dtype=np.uint64)
+    bucket_array = np.empty(_CHUNK, dtype=np.uint64)
+    hashes, buckets = pointer(hash_array), pointer(bucket_array)
     n = len(ids)
-    hashes = np.empty(_CHUNK, dtype=np.uint64)
-    buckets = np.empty(_CHUNK, dtype=np.uint64)
     for base in range(0, n, _CHUNK):
         m = min(_CHUNK, n - base)
         _begin_search(
-            ids,
+            wanted_ids,
             base,
             m,
             hashes,
@@ -221,16 +235,18 @@ def find(  # type: ignore[no-untyped-def]
                 words,
                 record,
             )
+    # What the pointers point to must last until here.
+    hash_array[0] = bucket_array[0]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _place(tags, refs, mixed, capacity, row):  # type: ignore[no-untyped-def]
+def _place(tags, refs, last, mixed, capacity, row):  # type: ignore[no-untyped-def]
     """Puts a row that is not there yet; False when there is no bucket."""
     bucket = _home(mixed, capacity)
     while tags[bucket] != _ZERO_TAG:
         bucket += _ONE
     # The last bucket stays empty: it ends every search.
-    if bucket == np.uint64(len(tags) - 1):
+    if bucket == last:
         return False
     tags[bucket] = _tag(mixed)
     refs[bucket] = row
@@ -239,7 +255,7 @@ def _place(tags, refs, mixed, capacity, row):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _move(  # type: ignore[no-untyped-def]
-    budget, tags, refs, old_tags, old_refs, state, words, record
+    budget, tags, refs, last, old_tags, old_refs, old_last, state, words, record
 ):
     """Moves at least `budget` buckets, up to the next empty one.
 
@@ -247,11 +263,11 @@ def _move(  # type: ignore[no-untyped-def]
     frontier drawn there cuts no search in two.
     """
     capacity, old_capacity = state[CAPACITY], state[OLD_CAPACITY]
-    last = len(old_tags) - 1
     cursor = state[CURSOR]
-    stop = min(cursor + budget, last)
+    final = np.int64(old_last)
+    stop = min(cursor + budget, final)
     while True:
-        end = min(cursor + _CHUNK, last)
+        end = min(cursor + _CHUNK, final)
         for bucket in range(cursor, end):
             if old_tags[bucket] != _ZERO_TAG:
                 prefetch(words, np.uint64(old_refs[bucket]) * record)
@@ -263,7 +279,7 @@ def _move(  # type: ignore[no-untyped-def]
             else:
                 row = old_refs[bucket]
                 mixed = mix(_id_of(words, record, row))
-                if not _place(tags, refs, mixed, capacity, row):
+                if not _place(tags, refs, last, mixed, capacity, row):
                     return False
         cursor = end
         if cursor >= stop and old_tags[cursor] == _ZERO_TAG:
@@ -280,7 +296,17 @@ def _move(  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def find_or_insert(  # type: ignore[no-untyped-def]
-    ids, begin, stop, rows, tags, refs, old_tags, old_refs, state, words, record
+    ids,
+    begin,
+    stop,
+    rows,
+    new_tags,
+    new_refs,
+    was_tags,
+    was_refs,
+    states,
+    records,
+    record,
 ):
     """Looks ids up and gives new ones the next row numbers.
 
@@ -290,8 +316,8 @@ def find_or_insert(  # type: ignore[no-untyped-def]
         ids: int64, (n,).
         begin, stop: The ids to work on.
         rows: Receives the rows' numbers, uint32, (n,).
-        tags, refs, old_tags, old_refs, state: The index.
-        words: The records as uint32.
+        new_tags, new_refs, was_tags, was_refs, states: The index.
+        records: The records as uint32.
         record: Words of a record.
 
     Returns:
@@ -299,16 +325,23 @@ def find_or_insert(  # type: ignore[no-untyped-def]
         `_FULL` when the overflow buckets are full; then the index must be
         rebuilt and the call repeated.
     """
-    hashes = np.empty(_CHUNK, dtype=np.uint64)
-    buckets = np.empty(_CHUNK, dtype=np.uint64)
+    tags, refs = pointer(new_tags), pointer(new_refs)
+    old_tags, old_refs = pointer(was_tags), pointer(was_refs)
+    last = np.uint64(len(new_tags) - 1)
+    old_last = np.uint64(len(was_tags) - 1)
+    state, words, wanted_ids = pointer(states), pointer(records), pointer(ids)
+    hash_array = np.empty(_CHUNK, dtype=np.uint64)
+    bucket_array = np.empty(_CHUNK, dtype=np.uint64)
+    hashes, buckets = pointer(hash_array), pointer(bucket_array)
     base = begin
     while base < stop:
         m = min(_CHUNK, stop - base)
         before = state[ROWS]
         if before + m > state[LIMIT]:
             return base
+        frontier = np.uint64(state[FRONTIER])
         _begin_search(
-            ids,
+            wanted_ids,
             base,
             m,
             hashes,
@@ -324,39 +357,40 @@ def find_or_insert(  # type: ignore[no-untyped-def]
         )
         for i in range(m):
             row_id = ids[base + i]
-            mixed = hashes[i]
-            tag = _tag(mixed)
-            is_new = (mixed >> _S32) < np.uint64(state[FRONTIER])
-            if is_new:
-                bucket = _settle(
-                    tags, refs, words, record, buckets[i], tag, row_id
-                )
-                if tags[bucket] != _ZERO_TAG:
-                    rows[base + i] = refs[bucket]
-                    continue
-                last = len(tags) - 1
-            else:
-                bucket = _settle(
-                    old_tags, old_refs, words, record, buckets[i], tag, row_id
-                )
-                if old_tags[bucket] != _ZERO_TAG:
-                    rows[base + i] = old_refs[bucket]
-                    continue
-                last = len(old_tags) - 1
-            if bucket == np.uint64(last):
-                return _FULL
             row = np.uint32(state[ROWS])
-            if is_new:
-                tags[bucket] = tag
-                refs[bucket] = row
+            if (hashes[i] >> _S32) < frontier:
+                found = _settle_or_put(
+                    tags,
+                    refs,
+                    last,
+                    words,
+                    record,
+                    buckets[i],
+                    hashes[i],
+                    row_id,
+                    row,
+                )
             else:
-                old_tags[bucket] = tag
-                old_refs[bucket] = row
-            start = np.uint64(row) * record
-            words[start] = np.uint32(np.uint64(row_id) & np.uint64(0xFFFFFFFF))
-            words[start + _ONE] = np.uint32(np.uint64(row_id) >> _S32)
-            rows[base + i] = row
-            state[ROWS] += 1
+                found = _settle_or_put(
+                    old_tags,
+                    old_refs,
+                    old_last,
+                    words,
+                    record,
+                    buckets[i],
+                    hashes[i],
+                    row_id,
+                    row,
+                )
+            if found == NOT_FOUND:
+                return _FULL
+            rows[base + i] = found
+            if found == row:
+                start = np.uint64(row) * record
+                bits = np.uint64(row_id)
+                words[start] = np.uint32(bits & _LOW_HALF)
+                words[start + _ONE] = np.uint32(bits >> _S32)
+                state[ROWS] = np.int64(row) + 1
         inserted = state[ROWS] - before
         if (
             inserted > 0
@@ -365,8 +399,10 @@ def find_or_insert(  # type: ignore[no-untyped-def]
                 inserted * _MOVES,
                 tags,
                 refs,
+                last,
                 old_tags,
                 old_refs,
+                old_last,
                 state,
                 words,
                 record,
@@ -374,15 +410,55 @@ def find_or_insert(  # type: ignore[no-untyped-def]
         ):
             return _FULL
         base += m
+    # What the pointers point to must last until here.
+    hash_array[0] = bucket_array[0]
     return stop
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _fill(tags, refs, state, words, record):  # type: ignore[no-untyped-def]
+def _settle_or_put(  # type: ignore[no-untyped-def]
+    tags, refs, last, words, record, bucket, mixed, row_id, new_row
+):
+    """Returns an id's row, `new_row` put in its place, or `NOT_FOUND`."""
+    tag = _tag(mixed)
+    bucket = _settle(tags, refs, words, record, bucket, tag, row_id)
+    if tags[bucket] != _ZERO_TAG:
+        return refs[bucket]
+    if bucket == last:
+        return NOT_FOUND
+    tags[bucket] = tag
+    refs[bucket] = new_row
+    return new_row
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def move_all(  # type: ignore[no-untyped-def]
+    new_tags, new_refs, was_tags, was_refs, states, records, record
+):
+    """Moves what is still in the old table; False when there is no bucket."""
+    return _move(
+        len(was_tags),
+        pointer(new_tags),
+        pointer(new_refs),
+        np.uint64(len(new_tags) - 1),
+        pointer(was_tags),
+        pointer(was_refs),
+        np.uint64(len(was_tags) - 1),
+        pointer(states),
+        pointer(records),
+        record,
+    )
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def fill(new_tags, new_refs, states, records, record):  # type: ignore[no-untyped-def]
     """Puts every row into an empty table; False when there is no bucket."""
-    for row in range(state[ROWS]):
+    tags, refs, words = pointer(new_tags), pointer(new_refs), pointer(records)
+    last = np.uint64(len(new_tags) - 1)
+    capacity = states[CAPACITY]
+    for row in range(states[ROWS]):
         mixed = mix(_id_of(words, record, row))
-        if not _place(tags, refs, mixed, state[CAPACITY], np.uint32(row)):
+        if not _place(tags, refs, last, mixed, capacity, np.uint32(row)):
             return False
     return True
 
@@ -530,8 +606,7 @@ class Index:
 
     def _finish(self) -> bool:
         """Moves what is still in the old table."""
-        done = _move(
-            len(self._old.tags),
+        done = move_all(
             self._new.tags,
             self._new.refs,
             self._old.tags,
@@ -561,7 +636,7 @@ class Index:
             self._new = _Buckets(int(self._state[CAPACITY]) + self._overflow)
             self._old = _Buckets(1)
             self._state[FRONTIER] = _END
-            if _fill(
+            if fill(
                 self._new.tags,
                 self._new.refs,
                 self._state,

@@ -16,6 +16,7 @@ import numpy as np
 from numba import njit
 
 from elastic_keras.ps.arrays import frozen
+from elastic_keras.ps.pointers import pointer
 from elastic_keras.signature import InitializerSpec
 
 CONSTANT = 0
@@ -149,7 +150,7 @@ def fill_row(kind, a, b, key, row_id, out, start, dim):  # type: ignore[no-untyp
         a, b: Parameters of the distribution (`InitializerSpec`), float64.
         key: What `stream_key` gives.
         row_id: The id, as uint64.
-        out: Where to write, float32.
+        out: Address of where to write, float32.
         start: First position to write.
         dim: Columns.
     """
@@ -173,9 +174,10 @@ def fill_row(kind, a, b, key, row_id, out, start, dim):  # type: ignore[no-untyp
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _fill_rows(kind, a, b, key, ids, out, dim):  # type: ignore[no-untyped-def]
+    target = pointer(out)
     for i in range(len(ids)):
         fill_row(
-            kind, a, b, key, np.uint64(ids[i]), out, np.uint64(i) * dim, dim
+            kind, a, b, key, np.uint64(ids[i]), target, np.uint64(i) * dim, dim
         )
 
 

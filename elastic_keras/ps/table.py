@@ -13,6 +13,7 @@ from elastic_keras.ps.lock import ReadWriteLock
 from elastic_keras.ps.memory import Reservation, reservable_bytes
 from elastic_keras.ps.optimizers.kernels import update_rows
 from elastic_keras.ps.optimizers.plan import OptimizerPlan
+from elastic_keras.ps.pointers import pointer
 from elastic_keras.signature import OptimizerSpec, TableSpec
 
 COUNT = "count"
@@ -34,7 +35,9 @@ def _read_rows(ids, rows, out, data, record, dim, kind, a, b, key):  # type: ign
         target = np.uint64(i) * dim
         if rows[i] == NOT_FOUND:
             row_id = np.uint64(ids[i])
-            initializers.fill_row(kind, a, b, key, row_id, out, target, dim)
+            initializers.fill_row(
+                kind, a, b, key, row_id, pointer(out), target, dim
+            )
         else:
             start = np.uint64(rows[i]) * record + _ID
             for j in range(dim):
@@ -64,7 +67,9 @@ def _begin_rows(  # type: ignore[no-untyped-def]
             continue
         start = np.uint64(rows[i]) * record + _ID
         row_id = np.uint64(ids[i])
-        initializers.fill_row(kind, a, b, key, row_id, data, start, dim)
+        initializers.fill_row(
+            kind, a, b, key, row_id, pointer(data), start, dim
+        )
         start += dim
         for k in range(len(slots)):
             for j in range(dim):

@@ -23,7 +23,7 @@ from elastic_keras.ps.optimizers import (
     sgd,
 )
 from elastic_keras.ps.optimizers.types import ONE, ZERO
-from elastic_keras.ps.prefetch import prefetch
+from elastic_keras.ps.pointers import pointer, prefetch
 
 # Where a plan keeps what (int64).
 KIND = 0
@@ -94,19 +94,14 @@ def _update(kind, data, w, stride, product, grads, g, n, hyper, rate, count):  #
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def update_slice(  # type: ignore[no-untyped-def]
+def _update_slice(  # type: ignore[no-untyped-def]
     plan, hyper, common, data, w, stride, product, grads, g, n, rate, count
 ):
     """Updates n parameters that lie together, as Keras does in one step.
 
     The order is Keras's: weight decay, the algorithm, the moving average,
-    and every so often the average in place of the parameters.
-
-    Args:
-        plan: Numbers of the optimizer (`HAS_DECAY`, ...), int64.
-        hyper: Options of the algorithm, float32.
-        common: Options that all algorithms share, float32.
-        data, w, stride, product, grads, g, n, rate, count: See `types`.
+    and every so often the average in place of the parameters. The arguments
+    are those of `update_slice`, by their addresses.
     """
     if plan[HAS_DECAY] != 0:
         decay = common[DECAY]
@@ -129,6 +124,34 @@ def update_slice(  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
+def update_slice(  # type: ignore[no-untyped-def]
+    plan, hyper, common, data, w, stride, product, grads, g, n, rate, count
+):
+    """Updates n parameters that lie together.
+
+    Args:
+        plan: Numbers of the optimizer (`HAS_DECAY`, ...), int64.
+        hyper: Options of the algorithm, float32.
+        common: Options that all algorithms share, float32.
+        data, w, stride, product, grads, g, n, rate, count: See `types`.
+    """
+    _update_slice(
+        pointer(plan),
+        pointer(hyper),
+        pointer(common),
+        pointer(data),
+        w,
+        stride,
+        product,
+        pointer(grads),
+        g,
+        n,
+        rate,
+        count,
+    )
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
 def update_rows(  # type: ignore[no-untyped-def]
     plan, hyper, common, data, words, record, dim, rows, grads, rate
 ):
@@ -145,6 +168,8 @@ def update_rows(  # type: ignore[no-untyped-def]
         grads: Their gradients, (n, dim) flattened.
         rate: The learning rate, float32.
     """
+    numbers, options, shared = pointer(plan), pointer(hyper), pointer(common)
+    floats, counts, slopes = pointer(data), pointer(words), pointer(grads)
     counted = plan[HAS_COUNT] != 0
     after_slots = ID_WORDS + dim * np.uint64(plan[NUM_SLOTS] + 1)
     n = len(rows)
@@ -152,24 +177,24 @@ def update_rows(  # type: ignore[no-untyped-def]
         if i + _ROWS_AHEAD < n:
             start = np.uint64(rows[i + _ROWS_AHEAD]) * record
             for line in range(np.uint64(0), record, _LINE_WORDS):
-                prefetch(data, start + line)
-            prefetch(data, start + record - _ONE_WORD)
+                prefetch(floats, start + line)
+            prefetch(floats, start + record - _ONE_WORD)
         start = np.uint64(rows[i]) * record
         tail = start + after_slots
-        count = np.int64(words[tail]) if counted else np.int64(0)
-        update_slice(
-            plan,
-            hyper,
-            common,
-            data,
+        count = np.int64(counts[tail]) if counted else np.int64(0)
+        _update_slice(
+            numbers,
+            options,
+            shared,
+            floats,
             start + ID_WORDS,
             dim,
             tail + _ONE_WORD,
-            grads,
+            slopes,
             np.uint64(i) * dim,
             dim,
             rate,
             count,
         )
         if counted:
-            words[tail] = np.uint32(count + 1)
+            counts[tail] = np.uint32(count + 1)

@@ -5,7 +5,8 @@ every algorithm have the same signature:
 
     update(data, w, stride, product, grads, g, n, hyper, rate, count)
 
-    data: The buffer of parameters and slots, float32.
+    data: The buffer of parameters and slots, float32; like `grads` and
+        `hyper` the bare address of an array (`ps.pointers`).
     w: Where the n parameters begin in it; slot k begins at
         `w + (k + 1) * stride`.
     stride: Elements between a parameter and its first slot, and between
