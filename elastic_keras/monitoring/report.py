@@ -22,7 +22,7 @@ def closing_lines(result: Mapping[str, Any], job_dir: str) -> list[str]:
         lines.append(_records_line(result))
     evaluation = result.get("evaluation") or {}
     if evaluation:
-        values = (f"{name} {value:.6g}" for name, value in evaluation.items())
+        values = (f"{name} {_number(v)}" for name, v in evaluation.items())
         lines.append(f"evaluation: {', '.join(values)}")
     staleness = result.get("staleness") or {}
     if "max" in staleness:
@@ -37,6 +37,11 @@ def closing_lines(result: Mapping[str, Any], job_dir: str) -> list[str]:
     summaries = shlex.quote(str(folder / "summaries"))
     lines.append(f"TensorBoard: tensorboard --logdir {summaries}")
     return lines
+
+
+def _number(value: float | None) -> str:
+    """Returns a value's digits; result.json has null for NaN and Inf."""
+    return "not finite" if value is None else f"{value:.6g}"
 
 
 def _status_line(result: Mapping[str, Any]) -> str:

@@ -12,7 +12,7 @@ def test_lines_of_a_job_that_succeeded():
             "examples_per_second": 4321.0,
             "records_trained": 2000,
             "records_expected": 2000,
-            "evaluation": {"auc": 0.7512345678, "loss": 0.5},
+            "evaluation": {"auc": 0.7512345678, "loss": None},
             "staleness": {"max": 4, "mean": 1.5, "histogram": [1, 2]},
             "restarts": {"worker": 1, "ps": 0, "master": 0},
         },
@@ -21,7 +21,7 @@ def test_lines_of_a_job_that_succeeded():
     assert lines == [
         "job succeeded: 1,234 steps in 61.2 s, 4,321 examples/s",
         "records trained: 2,000 = records x epochs",
-        "evaluation: auc 0.751235, loss 0.5",
+        "evaluation: auc 0.751235, loss not finite",
         "staleness: mean 1.50, max 4",
         "restarts: worker 1",
         "result: runs/a job/result.json",
