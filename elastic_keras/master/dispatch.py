@@ -164,7 +164,7 @@ class Dispatch:
                 if answer.lease is not None:
                     self._answers[worker, interrupted] = (call, answer)
                 return answer
-            if interrupted and not self.interrupting:
+            if interrupted and not self.interrupting and self.end is None:
                 return Answer(master_pb2.TASK_WAIT)
             if not await self._changes.wait(deadline - self._clock()):
                 return Answer(master_pb2.TASK_WAIT)
@@ -225,6 +225,9 @@ class Dispatch:
         return None
 
     def _take(self, worker: int, interrupted: bool) -> Lease | None:
+        if self.end is not None:
+            # The result is being written; then everyone is told to stop.
+            return None
         trains = self.training is not None and self.training.holds(worker)
         if interrupted or not trains:
             lease = self.side.take(worker, lambda i: self._may(worker, i))

@@ -62,7 +62,7 @@ class Reserving:
             given = replies.get(request.call)
             if given is not None and given.granted:
                 return given
-            if dispatch.over or dispatch.stopping or not request.want:
+            if self._stops or not request.want:
                 return self._flags()
             if dispatch.interrupting:
                 self._pause(worker)
@@ -78,8 +78,13 @@ class Reserving:
         dispatch = self._dispatch
         return master_pb2.ReserveStepsReply(
             evaluate=dispatch.interrupting and not dispatch.over,
-            stop=dispatch.stopping or dispatch.over,
+            stop=self._stops,
         )
+
+    @property
+    def _stops(self) -> bool:
+        dispatch = self._dispatch
+        return dispatch.stopping or dispatch.over or dispatch.end is not None
 
     def _steps_for(self, worker: int, want: int) -> int:
         if not self._trains(worker):

@@ -1,0 +1,385 @@
+"""Shards and workers that live in the test's event loop."""
+
+import asyncio
+import collections
+import dataclasses
+import json
+import random
+
+import numpy as np
+
+from elastic_keras.config import JobConfig
+from elastic_keras.data.reader import RecordRange
+from elastic_keras.master.changes import Changes
+from elastic_keras.master.job import Job
+from elastic_keras.master.ranges import JobRanges
+from elastic_keras.master.servicer import task_message
+from elastic_keras.master.side_tasks import wait_until
+from elastic_keras.wire import tensors
+from elastic_keras.wire.errors import Refused
+from elastic_keras.wire.proto import master_pb2, ps_pb2
+
+BATCH = 2
+
+
+class StandInShards:
+    """Ledgers and clocks of shards; pulls wait as `wait` with S says."""
+
+    def __init__(self, count=2, *, max_staleness=0, uses_ema=False):
+        self.count = count
+        self.changes = Changes()
+        self.ledgers = [{} for _ in range(count)]
+        self.clocks = [{} for _ in range(count)]
+        self.bases = [{} for _ in range(count)]
+        self.numbers = [-1] * count
+        self.lists = []
+        self.blocked = set()
+        self.calls = []
+        self.nonfinite = [0] * count
+        self.log = []
+        self._max_staleness = max_staleness
+        self._uses_ema = uses_ema
+
+    async def join(self):
+        self.calls.append("join")
+
+    async def set_members(self, shard, number, members):
+        await wait_until(self.changes, lambda: shard not in self.blocked)
+        self.lists.append((shard, number, tuple(members)))
+        if number <= self.numbers[shard]:
+            return
+        self.numbers[shard] = number
+        clocks, bases = self.clocks[shard], self.bases[shard]
+        for member in set(clocks) - set(members):
+            del clocks[member]
+        least = min(clocks.values(), default=0)
+        for member in set(members) - set(clocks):
+            clocks[member] = bases[member] = least
+        self.changes.notify()
+
+    async def flush(self):
+        self.calls.append("flush")
+        return self.batches()
+
+    async def finalize(self):
+        self.calls.append("finalize")
+
+    async def status(self, *, patience=None):
+        return [
+            ps_pb2.ShardStatus(
+                shard=shard,
+                version=len(ledger),
+                iterations=len(ledger),
+                batches=len(ledger),
+                examples_by_epoch=self._by_epoch(ledger),
+                nonfinite_pushes=self.nonfinite[shard],
+                staleness_counts=[len(ledger)],
+                uses_ema=self._uses_ema,
+                rows=3,
+                tables=[ps_pb2.TableStatus(name="items", rows=3, bytes=99)],
+            )
+            for shard, ledger in enumerate(self.ledgers)
+        ]
+
+    def batches(self):
+        """Batches that every shard has."""
+        return min(map(len, self.ledgers))
+
+    async def pull(self, shard, member, step):
+        """Waits as a shard would; False for a member that has left."""
+        clocks = self.clocks[shard]
+        assert member in self.bases[shard], "a pull before SetMembers"
+
+        def granted():
+            if member not in clocks:
+                return True
+            need = self.bases[shard][member] + step - self._max_staleness
+            return min(clocks.values()) >= need
+
+        await wait_until(self.changes, granted)
+        return member in clocks
+
+    def push(self, shard, key, examples, member):
+        """Applies a batch unless the ledger holds it."""
+        new = key not in self.ledgers[shard]
+        if new:
+            self.ledgers[shard][key] = examples
+            self.log.append((shard, key))
+        if member in self.clocks[shard]:
+            self.clocks[shard][member] += 1
+        self.changes.notify()
+        return new
+
+    def has(self, key):
+        return all(key in ledger for ledger in self.ledgers)
+
+    @staticmethod
+    def _by_epoch(ledger):
+        counts = collections.Counter()
+        for (epoch, _, _), examples in ledger.items():
+            counts[epoch] += examples
+        return counts
+
+
+@dataclasses.dataclass
+class Habits:
+    """What a stand-in worker does beside its duty.
+
+    Args:
+        has_callbacks: Its module has callbacks.
+        pace: Random pauses, up to this many turns of the event loop.
+        release: Chance that it hands a task back half-way.
+        fail: Called with a task, may return a traceback.
+        stop_after: `on_epoch_end` of this epoch asks to stop.
+        evaluation: Called with the step, gives the metric's value.
+    """
+
+    has_callbacks: bool = False
+    pace: int = 3
+    release: float = 0.0
+    fail: object = None
+    stop_after: int | None = None
+    evaluation: object = None
+
+
+class StandInWorker:
+    """Trains as a worker does: prefetches tasks, reserves, pulls, pushes.
+
+    Args:
+        job: The job.
+        shards: Its shards.
+        index: Its index.
+        rng: Where randomness comes from.
+        habits: What else it does.
+    """
+
+    def __init__(self, job, shards, index, rng=None, habits=None):
+        self.job = job
+        self.shards = shards
+        self.index = index
+        self.rng = rng or random.Random(0)
+        self.habits = habits or Habits()
+        self.hooks = []
+        self.trained = []
+        self.evaluated = []
+        self._member = 0
+        self._step = 0
+        self._granted = 0
+        self._calls = 0
+        training = job.config.training
+        self._counts_steps = bool(
+            training.evaluation_steps or training.max_steps
+        )
+
+    async def run(self):
+        await self.job.sample()
+        self.number = self.job.dispatch.join(
+            self.index, has_callbacks=self.habits.has_callbacks
+        ).number
+        tasks = asyncio.Queue(1)
+        feeder = asyncio.create_task(self._feed(tasks))
+        try:
+            while (task := await tasks.get()) is not None:
+                await self._do(task)
+        except Refused:
+            pass
+        finally:
+            feeder.cancel()
+
+    async def _feed(self, tasks):
+        while True:
+            try:
+                task = await self._get_task(False)
+            except Refused:
+                await tasks.put(None)
+                return
+            if task.kind == master_pb2.TASK_STOP:
+                await tasks.put(None)
+                return
+            if task.kind != master_pb2.TASK_WAIT:
+                await tasks.put(task)
+
+    async def _get_task(self, interrupted):
+        self._calls += 1
+        answer = await self.job.dispatch.get_task(
+            self.number, interrupted=interrupted, call=self._calls, timeout=9
+        )
+        return task_message(answer)
+
+    async def _do(self, task):
+        if task.kind == master_pb2.TASK_TRAIN:
+            await self._train(task)
+        elif task.kind == master_pb2.TASK_EVALUATE:
+            await self._pause()
+            self.evaluated.append((task.range.source, task.range.start))
+            self._report(task, states=states(task.range))
+        elif task.kind == master_pb2.TASK_MERGE:
+            await self._pause()
+            self._report(task, result=json.dumps(self._merge(task)))
+        else:
+            assert task.kind == master_pb2.TASK_CALLBACK
+            self.hooks.append((task.hook, task.epoch, json.loads(task.logs)))
+            stop = (
+                task.hook == "on_epoch_end"
+                and task.epoch == self.habits.stop_after
+            )
+            self._report(task, result=json.dumps({"stop": stop}))
+
+    async def _train(self, task):
+        self._join_as(task.member)
+        count = task.range.count
+        error = self.habits.fail and self.habits.fail(task)
+        for batch in range(-(-count // BATCH)):
+            examples = min(BATCH, count - batch * BATCH)
+            await self._pause()
+            if self.rng.random() < self.habits.release or error:
+                self._report(task, released=not error, error=error or "")
+                return
+            key = (task.epoch, task.task, batch)
+            if self.shards.has(key):
+                assert task.resumed
+                continue
+            if not await self._reserve():
+                self._report(task, released=True)
+                return
+            if not await self._step_once(key, examples):
+                self._report(task, released=True)
+                return
+        self.trained.append((task.epoch, task.task))
+        self._report(
+            task,
+            records=count,
+            examples=count,
+            batches=-(-count // BATCH),
+            states=states(task.range),
+        )
+
+    async def _step_once(self, key, examples):
+        for shard in range(self.shards.count):
+            if not await self.shards.pull(shard, self._member, self._step):
+                self._settle(returned=1)
+                return False
+        new = False
+        for shard in range(self.shards.count):
+            await self._pause()
+            pushed = self.shards.push(shard, key, examples, self._member)
+            new = new or pushed
+        self._step += 1
+        self._settle(done=int(new), returned=int(not new))
+        return True
+
+    async def _reserve(self):
+        if not self._counts_steps:
+            return True
+        while not self._granted:
+            reply = await self._call_reserve(want=2)
+            self._granted += reply.granted
+            self._join_as(reply.member)
+            if reply.stop:
+                return False
+            if reply.evaluate:
+                while True:
+                    task = await self._get_task(True)
+                    if task.kind in (
+                        master_pb2.TASK_WAIT,
+                        master_pb2.TASK_STOP,
+                    ):
+                        break
+                    await self._do(task)
+        self._granted -= 1
+        return True
+
+    def _settle(self, **counts):
+        if self._counts_steps:
+            # What only settles is answered without a wait.
+            coroutine = self._call_reserve(want=0, **counts)
+            try:
+                coroutine.send(None)
+            except StopIteration:
+                return
+            except Refused:
+                return
+            raise AssertionError("want=0 waited")
+
+    async def _call_reserve(self, **fields):
+        self._calls += 1
+        return await self.job.reserving.reserve(
+            master_pb2.ReserveStepsRequest(
+                worker=self.number, call=self._calls, **fields
+            ),
+            9.0,
+        )
+
+    def _join_as(self, member):
+        if member > self._member:
+            self._member = member
+            self._step = 0
+
+    def _report(self, task, **fields):
+        if task.kind == master_pb2.TASK_TRAIN and self._granted:
+            granted, self._granted = self._granted, 0
+            self._settle(returned=granted)
+        self.job.dispatch.report(
+            master_pb2.ReportTaskRequest(
+                worker=self.number, lease=task.lease, **fields
+            )
+        )
+
+    def _merge(self, task):
+        total, count = (
+            tensors.decode(t, name="state")
+            for t in task.states.metrics["loss"].tensors
+        )
+        loss = float(total) / float(count)
+        if self.habits.evaluation is not None:
+            loss = self.habits.evaluation(task.step)
+        return {"loss": loss}
+
+    async def _pause(self):
+        for _ in range(self.rng.randint(0, self.habits.pace)):
+            await asyncio.sleep(0)
+
+
+def states(record_range):
+    """Metric states of a range: the sum and number of its records' numbers."""
+    numbers = range(record_range.start, record_range.start + record_range.count)
+    made = master_pb2.MetricStates()
+    made.metrics["loss"].tensors.extend(
+        [
+            tensors.encode(np.float32(sum(numbers))),
+            tensors.encode(np.int64(len(numbers))),
+        ]
+    )
+    return made
+
+
+def ranges(*counts, source="data"):
+    """Ranges of these many records, one after another."""
+    starts = np.cumsum((0, *counts))
+    return [
+        RecordRange(source, int(start), count)
+        for start, count in zip(starts, counts, strict=False)
+    ]
+
+
+def make_job(tmp_path, shards, *, training=(4, 3, 5), validation=(), **options):
+    """A job over ranges of these many records."""
+    if validation:
+        options["validation_data"] = "validation"
+    config = JobConfig.from_options(training_data="training", **options)
+    scanned = JobRanges(
+        ranges(*training), ranges(*validation, source="validation")
+    )
+    return Job(config, str(tmp_path), shards, scan=lambda _: scanned)
+
+
+async def run_job(job, workers, *, seconds=30.0):
+    """Runs a job with its workers to the end; returns the exit code."""
+    running = [asyncio.create_task(worker.run()) for worker in workers]
+    try:
+        code = await asyncio.wait_for(job.run(), seconds)
+        await asyncio.wait_for(asyncio.gather(*running), seconds)
+        return code
+    finally:
+        for task in running:
+            task.cancel()
