@@ -13,10 +13,16 @@ if TYPE_CHECKING:
     from elastic_keras import layers
     from elastic_keras.api import JobFailed, Result, train
     from elastic_keras.config import ConfigError
+    from elastic_keras.data.reader import DataReader, Metadata, RecordRange
+    from elastic_keras.zoo.modes import Mode
 
 __all__ = [
     "ConfigError",
+    "DataReader",
     "JobFailed",
+    "Metadata",
+    "Mode",
+    "RecordRange",
     "Result",
     "__version__",
     "layers",
@@ -25,7 +31,11 @@ __all__ = [
 
 _MODULES = {
     "ConfigError": "elastic_keras.config",
+    "DataReader": "elastic_keras.data.reader",
     "JobFailed": "elastic_keras.api",
+    "Metadata": "elastic_keras.data.reader",
+    "Mode": "elastic_keras.zoo.modes",
+    "RecordRange": "elastic_keras.data.reader",
     "Result": "elastic_keras.api",
     "train": "elastic_keras.api",
 }

@@ -16,6 +16,7 @@ from elastic_keras.config import ConfigError, JobConfig
 from elastic_keras.monitoring.progress import make_progress
 from elastic_keras.monitoring.report import closing_lines
 from elastic_keras.zoo.location import locate
+from elastic_keras.zoo.params import format_params, parse_params
 
 Model = str | os.PathLike[str] | types.ModuleType
 Data = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
@@ -132,6 +133,7 @@ def run_training(config: JobConfig) -> JobOutcome:
     """
     # Found out here rather than seconds later in a worker.
     locate(config.model)
+    parse_params(config.model.model_params)
     if not config.data.training_data:
         raise ConfigError(
             "No records to train on: name files with --training_data. "
@@ -183,7 +185,7 @@ def _model_options(model: Model) -> dict[str, str]:
 def plain_value(name: str, value: Any) -> Any:
     """Returns an option's value as its flag would have it."""
     if name == "model_params" and isinstance(value, Mapping):
-        return "; ".join(f"{key}={item!r}" for key, item in value.items())
+        return format_params(dict(value))
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     if isinstance(value, str) or not name.endswith("_data"):

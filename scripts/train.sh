@@ -15,7 +15,7 @@ readonly DATA="data/criteo-$ROWS"
 ensure_environment ""
 if [[ ! -f "$DATA/planted.json" ]]; then
   echo "Making $ROWS rows of synthetic data in $DATA"
-  .venv/bin/python scripts/make_criteo.py --output "$DATA" --rows "$ROWS"
+  .venv/bin/python -m model_zoo.criteo.make_data "$DATA" --rows "$ROWS"
 fi
 
 job_dir="runs/criteo-deepfm-$(date +%Y%m%d-%H%M%S)"
@@ -27,8 +27,8 @@ done
 
 .venv/bin/elastic_keras train \
   --model_zoo=model_zoo --model_def=criteo.deepfm \
-  --training_data="$DATA/train*.tsv" \
-  --validation_data="$DATA/validation*.tsv" \
+  --training_data="$DATA/train.tsv" \
+  --validation_data="$DATA/validation.tsv" \
   --minibatch_size=512 --num_epochs=1 \
   --num_workers=2 --num_ps=2 --max_staleness=4 \
   --job_dir="$job_dir" "$@"
