@@ -174,7 +174,8 @@ class Pipeline:
         elif isinstance(item, items.TaskEnd):
             self._end_task(item)
         elif isinstance(item, items.TaskError):
-            self._fail(item.run, item.error)
+            self._drain()
+            item.run.fail(**self._describe(item.error))
         elif isinstance(item, items.OtherTask):
             self._drain()
             self._other_task(item.task)

@@ -1,0 +1,367 @@
+"""The pipeline's threads against real shards."""
+
+import dataclasses
+import threading
+
+import pytest
+
+from elastic_keras.config import StalenessOptions
+from elastic_keras.wire.proto import master_pb2
+from elastic_keras.worker.pipeline import Outcome, Pipeline
+from tests.worker import stand_ins
+from tests.worker.stand_ins import (
+    PATIENCE,
+    Data,
+    Ones,
+    ScriptedMaster,
+    Shards,
+    batch,
+    train_task,
+)
+
+MODEL = stand_ins.signature(states=((2,),))
+
+
+def _describe(error):
+    return {"error": repr(error), "fatal": False, "exit_code": 1}
+
+
+def _pipeline(shards, master, data, computing=None, **options):
+    """Returns a pipeline and its computing."""
+    computing = computing or Ones(MODEL)
+    pipeline = Pipeline(
+        client=shards.client(MODEL),
+        master=master,
+        computing=computing,
+        open_data=lambda task: data(task),
+        other_task=options.pop("other_task", lambda task: None),
+        describe=_describe,
+        window=options.pop("window", 2),
+        reserve=options.pop("reserve", False),
+    )
+    assert not options
+    return pipeline, computing
+
+
+def _run(pipeline):
+    """Runs a pipeline; fails where it does not end."""
+    outcomes = []
+    thread = threading.Thread(
+        target=lambda: outcomes.append(pipeline.run()), daemon=True
+    )
+    thread.start()
+    thread.join(PATIENCE)
+    assert outcomes, "the pipeline hangs"
+    return outcomes[0]
+
+
+def _applied(shards, batches):
+    """Asserts that each of the batches was applied once on every shard."""
+    expected = {}
+    for ids in batches:
+        for row in ids:
+            expected[row] = expected.get(row, 0) - 1.0
+    assert {k: v[0] for k, v in shards.rows().items()} == expected
+    for shard in shards.shards:
+        assert shard.report().batches == len(batches)
+
+
+@pytest.mark.parametrize("num_shards", [1, 3])
+def test_every_batch_is_applied_once_and_then_reported(tmp_path, num_shards):
+    batches = {0: [[1, 2], [2, 3], [9]], 1: [[1, 7, 8]]}
+    with Shards(tmp_path, num_shards) as shards:
+        master = ScriptedMaster(
+            shards.shards, [train_task(0, 1), train_task(1, 2)]
+        )
+        pipeline, _ = _pipeline(
+            shards,
+            master,
+            lambda task: Data(
+                [batch(ids, num_shards) for ids in batches[task.task]]
+            ),
+        )
+        assert _run(pipeline) is Outcome.JOB_OVER
+        _applied(shards, [*batches[0], *batches[1]])
+    assert [(r.lease, r.batches, r.examples) for r in master.reports] == [
+        (1, 3, 6),
+        (2, 1, 2),
+    ]
+    assert master.reports[0].records == 7
+    assert not any(r.error or r.released for r in master.reports)
+
+
+def test_synchronous_steps_read_every_earlier_update(tmp_path):
+    seen = []
+
+    def look(train, pulled, again):
+        seen.append((pulled.rows[0][0, 0], pulled.dense.dense[0]))
+
+    with Shards(tmp_path, 2) as shards:
+        master = ScriptedMaster(shards.shards, [train_task(0, 1)])
+        pipeline, _ = _pipeline(
+            shards,
+            master,
+            lambda task: Data([batch([5, 6], 2)] * 6),
+            Ones(MODEL, look),
+        )
+        _run(pipeline)
+    assert seen == [(-i, -i) for i in range(6)]
+
+
+def test_the_bound_holds_and_is_used(tmp_path):
+    versions = []
+
+    def look(train, pulled, again):
+        versions.append(pulled.versions[0])
+
+    options = StalenessOptions(max_staleness=2)
+    with Shards(tmp_path, 1, options) as shards:
+        master = ScriptedMaster(shards.shards, [train_task(0, 1)])
+        pipeline, _ = _pipeline(
+            shards,
+            master,
+            lambda task: Data([batch([5], 1)] * 20),
+            Ones(MODEL, look),
+            window=4,
+        )
+        _run(pipeline)
+        assert shards.shards[0].report().staleness_max <= 2
+    assert all(version >= i - 2 for i, version in enumerate(versions))
+
+
+def test_two_workers_recompute_what_is_refused(tmp_path):
+    options = StalenessOptions(max_staleness=1, staleness_policy="recompute")
+    both = threading.Barrier(2)
+    first = threading.local()
+
+    def meet(train, pulled, again):
+        # Both hold gradients of the same version once, at least.
+        if not again and not getattr(first, "met", False):
+            first.met = True
+            both.wait(PATIENCE)
+
+    with Shards(tmp_path, 2, options) as shards:
+        shards.shards[0].set_members(1, [1, 2])
+        shards.shards[1].set_members(1, [1, 2])
+        threads, computings = [], []
+        for worker in (1, 2):
+            task = train_task(worker, worker, member=worker)
+            tasks = [task]
+            master = _Fixed(tasks)
+            pipeline, computing = _pipeline(
+                shards,
+                master,
+                lambda task: Data([batch([5, 6, task.task], 2)] * 15),
+                Ones(MODEL, meet),
+                window=2,
+            )
+            computings.append(computing)
+            threads.append(threading.Thread(target=pipeline.run, daemon=True))
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(PATIENCE)
+            assert not thread.is_alive(), "the pipeline hangs"
+        _applied(shards, [[5, 6, 1]] * 15 + [[5, 6, 2]] * 15)
+        reports = [shard.report() for shard in shards.shards]
+    assert all(report.staleness_max <= 1 for report in reports)
+    refused = sum(report.refused_pushes for report in reports)
+    again = sum(entry[1] is True for c in computings for entry in c.computed)
+    assert refused >= again >= 1
+
+
+class _Fixed:
+    """A master that hands out given tasks and no member numbers."""
+
+    def __init__(self, tasks):
+        self._tasks = tasks
+        self._done = threading.Event()
+
+    def get_task(self, *, interrupted=False):
+        if self._tasks:
+            return self._tasks.pop(0)
+        self._done.wait(PATIENCE)
+        return master_pb2.Task(kind=master_pb2.TASK_STOP)
+
+    def report(self, request):
+        self._done.set()
+
+
+def test_a_resumed_task_goes_on_where_a_shard_lacks_a_batch(tmp_path):
+    batches = [[1, 2, 3, 4], [1, 2, 3, 4], [1, 2, 3, 4]]
+    with Shards(tmp_path, 2) as shards:
+        client = shards.client(MODEL)
+        made = batch(batches[0], 2)
+        client.push(stand_ins.push_of_ones(MODEL, (0, 0, 0), made))
+        client.push(stand_ins.push_of_ones(MODEL, (0, 0, 1), made), [1])
+        last = Ones(MODEL)
+        master = ScriptedMaster(shards.shards, [train_task(0, 1, resumed=True)])
+        pipeline, _ = _pipeline(
+            shards,
+            master,
+            lambda task: Data([batch(b, 2) for b in batches]),
+            last,
+        )
+        _run(pipeline)
+        _applied(shards, batches)
+        assert [s.report().duplicate_pushes for s in shards.shards] == [0, 1]
+    assert last.computed == ["begin", ((0, 0, 1), False), ((0, 0, 2), False)]
+    # A report speaks of the whole task.
+    assert master.reports[0].batches == 3
+
+
+def test_an_exception_of_the_step_is_reported_and_work_goes_on(tmp_path):
+    def fail(train, pulled, again):
+        if train.run.task.task == 0 and train.index == 1:
+            raise ValueError("the user's mistake")
+
+    tasks = [train_task(0, 1), train_task(1, 2), train_task(2, 3)]
+    with Shards(tmp_path, 2) as shards:
+        master = ScriptedMaster(shards.shards, tasks)
+        pipeline, _ = _pipeline(
+            shards,
+            master,
+            lambda task: Data([batch([task.task], 2)] * 3),
+            Ones(MODEL, fail),
+        )
+        assert _run(pipeline) is Outcome.JOB_OVER
+        # One batch of task 0 was in time; the others are complete.
+        _applied(shards, [[0]] + [[1]] * 3 + [[2]] * 3)
+    failed = [r for r in master.reports if r.error]
+    assert [(r.lease, r.error) for r in failed] == [
+        (1, 'ValueError("the user\'s mistake")')
+    ]
+    done = {r.lease % 1000 for r in master.reports if r.batches}
+    assert done == {2, 3}
+
+
+def test_an_exception_of_the_data_comes_after_the_batches(tmp_path):
+    with Shards(tmp_path, 1) as shards:
+        master = ScriptedMaster(shards.shards, [train_task(0, 1)])
+        pipeline, _ = _pipeline(
+            shards,
+            master,
+            lambda task: Data([batch([4], 1)] * 2, KeyError("column")),
+        )
+        assert _run(pipeline) is Outcome.JOB_OVER
+        assert shards.shards[0].report().batches == 2
+    assert [r.error for r in master.reports] == ["KeyError('column')"]
+
+
+def test_an_evaluation_interrupts_at_the_exact_step(tmp_path):
+    evaluated = []
+    evaluation = master_pb2.Task(kind=master_pb2.TASK_EVALUATE, lease=50)
+    with Shards(tmp_path, 2) as shards:
+        master = ScriptedMaster(shards.shards, [train_task(0, 1)])
+        master.available = 5
+        master.evaluations = [evaluation]
+
+        def evaluate(task):
+            evaluated.append(
+                (
+                    task.lease,
+                    [s.report().batches for s in shards.shards],
+                    dict(master.settled),
+                )
+            )
+
+        pipeline, _ = _pipeline(
+            shards,
+            master,
+            lambda task: Data([batch([3, 4], 2)] * 9),
+            other_task=evaluate,
+            reserve=True,
+        )
+        assert _run(pipeline) is Outcome.JOB_OVER
+        _applied(shards, [[3, 4]] * 9)
+    assert evaluated == [(50, [5, 5], {"done": 5, "returned": 0})]
+    assert master.settled["done"] == 9
+    assert [(r.lease, r.batches) for r in master.reports] == [(1, 9)]
+
+
+def test_training_stops_at_the_exact_step(tmp_path):
+    with Shards(tmp_path, 2) as shards:
+        master = ScriptedMaster(
+            shards.shards, [train_task(0, 1), train_task(1, 2)]
+        )
+        master.available = 4
+        master.stopped = True
+        pipeline, _ = _pipeline(
+            shards,
+            master,
+            lambda task: Data([batch([3, 4], 2)] * 9),
+            reserve=True,
+            window=3,
+        )
+        assert _run(pipeline) is Outcome.JOB_OVER
+        _applied(shards, [[3, 4]] * 4)
+    assert master.settled == {"done": 4, "returned": 0}
+    assert all(r.released for r in master.reports)
+
+
+def test_other_tasks_wait_until_every_push_has_landed(tmp_path):
+    seen = []
+    merge = master_pb2.Task(kind=master_pb2.TASK_MERGE, lease=9)
+    with Shards(tmp_path, 1) as shards:
+        master = ScriptedMaster(shards.shards, [train_task(0, 1), merge])
+
+        def other(task):
+            seen.append((task.kind, shards.shards[0].report().batches))
+
+        pipeline, _ = _pipeline(
+            shards,
+            master,
+            lambda task: Data([batch([1], 1)] * 4),
+            other_task=other,
+        )
+        _run(pipeline)
+    assert seen == [(master_pb2.TASK_MERGE, 4)]
+
+
+def test_a_lost_worker_reports_nothing_more(tmp_path):
+    with Shards(tmp_path, 1) as shards:
+        master = ScriptedMaster(shards.shards, [train_task(0, 1)])
+
+        def lose(train, pulled, again):
+            if train.index == 2:
+                pipeline.end(Outcome.LOST)
+
+        pipeline, _ = _pipeline(
+            shards,
+            master,
+            lambda task: Data([batch([1], 1)] * 9),
+            Ones(MODEL, lose),
+        )
+        assert _run(pipeline) is Outcome.LOST
+    assert master.reports == []
+
+
+class _Narrow(Ones):
+    """Gives gradients of rows that are too narrow."""
+
+    def compute(self, train, pulled, *, again):
+        made = super().compute(train, pulled, again=again)
+        return dataclasses.replace(made, rows=[r[:, :1] for r in made.rows])
+
+
+def test_an_error_of_the_shards_ends_the_pipeline(tmp_path):
+    with Shards(tmp_path, 1) as shards:
+        master = ScriptedMaster(shards.shards, [train_task(0, 1)])
+        pipeline, _ = _pipeline(
+            shards,
+            master,
+            lambda task: Data([batch([1], 1)] * 3),
+            _Narrow(MODEL),
+        )
+        raised = []
+
+        def run():
+            try:
+                pipeline.run()
+            except Exception as error:
+                raised.append(error)
+
+        thread = threading.Thread(target=run, daemon=True)
+        thread.start()
+        thread.join(PATIENCE)
+    assert "gradients: must be float32 of shape (1, 4)" in str(raised[0])
