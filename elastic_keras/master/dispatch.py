@@ -9,7 +9,7 @@ from elastic_keras.master.changes import Changes
 from elastic_keras.master.member_gate import MemberGate
 from elastic_keras.master.membership import WorkerInfo
 from elastic_keras.master.outcome import JobEnd, failed
-from elastic_keras.master.steps import StepBudget
+from elastic_keras.master.steps import StepBudget, TaskKey
 from elastic_keras.master.task_queue import TaskQueue
 from elastic_keras.master.tasks import TrainingTasks
 from elastic_keras.master.work import MAX_FAILURES, Counts, Lease, WorkItem
@@ -73,6 +73,8 @@ class Dispatch:
         self.on_states: Callable[[WorkItem, master_pb2.MetricStates], None] = (
             lambda item, states: None
         )
+        # Tasks of lost workers, in which shards may differ.
+        self.lost_tasks: set[TaskKey] = set()
         # When the first training task was handed out.
         self.began: float | None = None
         self._changes = changes
@@ -114,6 +116,7 @@ class Dispatch:
             return
         items = self.side.lose(worker)
         if self.training is not None:
+            self.lost_tasks.update(self.training.keys(worker))
             items += self.training.lose(worker)
         self.budget.lose(worker)
         self.gate.lose(worker)
@@ -170,8 +173,16 @@ class Dispatch:
                 return Answer(master_pb2.TASK_WAIT)
 
     def report(self, request: master_pb2.ReportTaskRequest) -> None:
-        """Takes a worker's report; one of an old lease is ignored."""
+        """Takes a worker's report; one of an old lease is ignored.
+
+        Args:
+            request: What the worker says.
+
+        Raises:
+            Refused: NOT_FOUND: the worker is not known (any more).
+        """
         worker = request.worker
+        self.require(worker)
         lease = self.side.find(request.lease, worker)
         training = None
         if lease is None and self.training is not None:
@@ -289,6 +300,8 @@ class Dispatch:
             batches=request.batches,
         )
         self.training.finish(lease, counts)
+        self.budget.forgive((item.epoch, item.task))
+        self.lost_tasks.discard((item.epoch, item.task))
 
     def _failed(
         self, item: WorkItem, request: master_pb2.ReportTaskRequest

@@ -78,6 +78,24 @@ def steps_done(statuses: Sequence[ps_pb2.ShardStatus]) -> int:
     return min((s.batches + s.nonfinite_pushes for s in statuses), default=0)
 
 
+def unfinished(bitmaps: Sequence[bytes]) -> int:
+    """Returns the steps that a task needs until its shards agree.
+
+    Args:
+        bitmaps: Each shard's batches: bit i of the little-endian bytes.
+
+    Returns:
+        Number of batches, up to the last one that any shard holds, that
+        some shard lacks.
+    """
+    numbers = [int.from_bytes(b, "little") for b in bitmaps]
+    some = every = numbers[0]
+    for number in numbers[1:]:
+        some |= number
+        every &= number
+    return some.bit_length() - bin(every).count("1")
+
+
 def _examples(status: ps_pb2.ShardStatus) -> int:
     applied = sum(status.examples_by_epoch.values())
     return int(applied) + status.nonfinite_examples

@@ -15,6 +15,8 @@ from elastic_keras.wire.proto import ps_pb2
 
 _POLL_SECONDS = 1.0
 _PATIENCE = 5.0
+# A worker that the launcher restarts is back by then.
+_OWED_SECONDS = 30.0
 
 
 class Monitor:
@@ -50,7 +52,12 @@ class Monitor:
         """Starts watching."""
         self._tasks = [
             asyncio.create_task(self._forever(part))
-            for part in (self._poll, self._watch_workers, self._settle)
+            for part in (
+                self._poll,
+                self._watch_workers,
+                self._settle,
+                self._forgive,
+            )
         ]
 
     async def close(self) -> None:
@@ -91,12 +98,30 @@ class Monitor:
 
     async def _settle(self) -> None:
         """Finds out how many steps of lost workers were done."""
-        budget = self._dispatch.budget
+        dispatch = self._dispatch
+        budget = dispatch.budget
         await wait_until(self._changes, lambda: budget.asks_ledgers)
+        owed = {
+            (epoch, task): end_checks.unfinished(
+                await self._shards.progress(epoch, task)
+            )
+            for epoch, task in sorted(dispatch.lost_tasks)
+        }
         statuses = await self._shards.status()
-        if budget.asks_ledgers:
-            budget.resolve(end_checks.steps_done(statuses))
-            self._changes.notify()
+        # No step runs until this is settled, so all answers agree.
+        budget.resolve(end_checks.steps_done(statuses), owed)
+        dispatch.lost_tasks.clear()
+        self._changes.notify()
+
+    async def _forgive(self) -> None:
+        """Gives up on steps that are kept for a task that nobody takes."""
+        training, budget = self._dispatch.training, self._dispatch.budget
+        before = budget.owed
+        await asyncio.sleep(_OWED_SECONDS)
+        for task in before & budget.owed:
+            if training is not None and not training.held(task):
+                budget.forgive(task)
+                self._changes.notify()
 
     async def _forever(self, part: Callable[[], Awaitable[None]]) -> None:
         while True:

@@ -87,10 +87,15 @@ class Reserving:
         return dispatch.stopping or dispatch.over or dispatch.end is not None
 
     def _steps_for(self, worker: int, want: int) -> int:
-        if not self._trains(worker):
+        training = self._dispatch.training
+        if training is None or not training.holds(worker):
             return 0
-        alive = self._dispatch.membership.alive
-        return self._budget.grant(worker, want, num_workers=alive)
+        return self._budget.grant(
+            worker,
+            want,
+            num_workers=self._dispatch.membership.alive,
+            holds=training.keys(worker),
+        )
 
     def _trains(self, worker: int) -> bool:
         training = self._dispatch.training

@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from google.protobuf.message import Message
+
 from elastic_keras.config import JobConfig
 from elastic_keras.wire import rpc
 from elastic_keras.wire.proto import ps_pb2, tensor_pb2
@@ -31,6 +33,9 @@ class ShardCalls(Protocol):
 
     async def finalize(self) -> None:
         """Tells every shard that training is over."""
+
+    async def progress(self, epoch: int, task: int) -> list[bytes]:
+        """Returns each shard's bitmap of the batches it has of a task."""
 
     async def status(
         self, *, patience: float | None = None
@@ -102,12 +107,23 @@ class Shards:
 
     async def flush(self) -> int:
         """Applies what shards buffer; returns the optimizer's iterations."""
-        replies = await self._all("Flush", None)
+        replies = await self._all("Flush", tensor_pb2.Empty(), None)
         return max((reply.iterations for reply in replies), default=0)
 
     async def finalize(self) -> None:
         """Tells every shard that training is over."""
-        await self._all("Finalize", None)
+        await self._all("Finalize", tensor_pb2.Empty(), None)
+
+    async def progress(self, epoch: int, task: int) -> list[bytes]:
+        """Returns each shard's bitmap of the batches it has of a task.
+
+        Args:
+            epoch: The task's epoch.
+            task: The task.
+        """
+        request = ps_pb2.ProgressRequest(epoch=epoch, task=task)
+        replies = await self._all("GetProgress", request, None)
+        return [reply.batches for reply in replies]
 
     async def status(
         self, *, patience: float | None = None
@@ -120,17 +136,19 @@ class Shards:
         Raises:
             RpcError: A shard did not answer in that time.
         """
-        return await self._all("GetStatus", patience)
+        return await self._all("GetStatus", tensor_pb2.Empty(), patience)
 
     async def close(self) -> None:
         """Closes the connections."""
         for client in self._clients:
             await client.close()
 
-    async def _all(self, method: str, patience: float | None) -> list[Any]:
+    async def _all(
+        self, method: str, request: Message, patience: float | None
+    ) -> list[Any]:
         return await asyncio.gather(
             *(
-                client.call(method, tensor_pb2.Empty(), retry_for=patience)
+                client.call(method, request, retry_for=patience)
                 for client in self._clients
             )
         )

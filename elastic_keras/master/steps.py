@@ -1,5 +1,10 @@
 """Leave to start steps, so that evaluations and the end fall on exact steps."""
 
+from collections.abc import Collection, Mapping
+
+# A training task: (epoch, task).
+TaskKey = tuple[int, int]
+
 
 class StepBudget:
     """Counts steps that may start before the next boundary.
@@ -7,6 +12,10 @@ class StepBudget:
     A boundary is a multiple of `evaluation_steps`, or `max_steps`. No step
     beyond it is granted until `advance`; once every granted step is settled
     the parameters rest at exactly that step.
+
+    What a lost worker did of the steps it had, only the ledgers know: no step
+    is granted until the others' are settled and `resolve` was called. A batch
+    that it pushed to some shards only is then owed a step.
 
     Args:
         evaluation_steps: Steps between evaluations; 0 for none.
@@ -19,6 +28,8 @@ class StepBudget:
         self._granted: dict[int, int] = {}
         # Steps of lost workers, of which only the ledgers know the fate.
         self._unknown = 0
+        # Steps kept for who takes over a task with half-pushed batches.
+        self._owed: dict[TaskKey, int] = {}
         self.done = 0
         self.boundary = self._next_boundary(0)
 
@@ -32,8 +43,10 @@ class StepBudget:
         """Steps that may be granted now; `None` for any number."""
         if self.boundary is None:
             return None
-        granted = sum(self._granted.values())
-        return self.boundary - self.done - granted - self._unknown
+        if self._unknown:
+            return 0
+        kept = sum(self._granted.values()) + sum(self._owed.values())
+        return max(0, self.boundary - self.done - kept)
 
     @property
     def at_boundary(self) -> bool:
@@ -47,8 +60,13 @@ class StepBudget:
 
     @property
     def asks_ledgers(self) -> bool:
-        """Whether only the ledgers can tell if the boundary is reached."""
-        return bool(self._unknown) and not self._granted and not self.available
+        """Whether it is time to ask the ledgers for lost workers' steps."""
+        return bool(self._unknown) and not self._granted
+
+    @property
+    def owed(self) -> frozenset[TaskKey]:
+        """Tasks for which steps are kept."""
+        return frozenset(self._owed)
 
     @property
     def _busy(self) -> bool:
@@ -58,7 +76,14 @@ class StepBudget:
         """Returns the worker's granted steps that are not settled."""
         return self._granted.get(worker, 0)
 
-    def grant(self, worker: int, want: int, *, num_workers: int) -> int:
+    def grant(
+        self,
+        worker: int,
+        want: int,
+        *,
+        num_workers: int,
+        holds: Collection[TaskKey] = (),
+    ) -> int:
         """Grants steps.
 
         Args:
@@ -66,6 +91,7 @@ class StepBudget:
             want: Most steps that it can use.
             num_workers: Workers that share what is left: nobody gets so
                 much of it that the others have to wait long.
+            holds: Training tasks that the worker has.
 
         Returns:
             Number of steps granted, 0 where none is left.
@@ -73,8 +99,12 @@ class StepBudget:
         available = self.available
         if available is None:
             return want
-        share = max(1, available // (2 * max(1, num_workers)))
-        granted = max(0, min(want, share, available))
+        granted = 0
+        if not self._unknown:
+            granted = self._take_owed(want, holds)
+        if not granted:
+            share = max(1, available // (2 * max(1, num_workers)))
+            granted = max(0, min(want, share, available))
         if granted:
             self._granted[worker] = self.outstanding(worker) + granted
         return granted
@@ -97,20 +127,37 @@ class StepBudget:
         """Takes note that a worker is gone with the steps it had."""
         self._unknown += self._granted.pop(worker, 0)
 
-    def resolve(self, done: int) -> None:
-        """Sets the number of steps done to what the ledgers say.
+    def resolve(self, done: int, owed: Mapping[TaskKey, int]) -> None:
+        """Takes what the ledgers say, while no step runs.
 
         Args:
-            done: Batches that every shard holds, while no step runs.
+            done: Batches that every shard holds.
+            owed: For tasks of lost workers, the steps up to the last batch
+                that only some shards hold.
         """
         self._unknown = 0
         self.done = max(self.done, done)
+        self._owed.update({key: n for key, n in owed.items() if n})
         while self.boundary is not None and self.boundary < self.done:
             self.boundary = self._next_boundary(self.boundary)
+
+    def forgive(self, task: TaskKey) -> None:
+        """Keeps no more steps for a task: it is done, or nobody takes it."""
+        self._owed.pop(task, None)
 
     def advance(self) -> None:
         """Opens the steps up to the next boundary."""
         self.boundary = self._next_boundary(self.done)
+
+    def _take_owed(self, want: int, holds: Collection[TaskKey]) -> int:
+        for task in holds:
+            if owed := self._owed.get(task, 0):
+                taken = min(want, owed)
+                self._owed[task] = owed - taken
+                if owed == taken:
+                    del self._owed[task]
+                return taken
+        return 0
 
     def _set(self, worker: int, outstanding: int) -> None:
         if outstanding:

@@ -67,6 +67,15 @@ class TaskQueue:
         """Returns whether the worker has an item."""
         return bool(self._held.get(worker))
 
+    def has(self, accept: Callable[[WorkItem], bool]) -> bool:
+        """Returns whether anyone has an item that `accept` allows."""
+        return any(accept(lease.item) for lease in self._running.values())
+
+    def items(self, worker: int) -> list[WorkItem]:
+        """Returns what the worker has, in the order it got it."""
+        held = self._held.get(worker, ())
+        return [self._running[number].item for number in sorted(held)]
+
     def finish(self, lease: Lease) -> None:
         """Ends the lease of an item that is done."""
         self._end(lease)
@@ -88,7 +97,8 @@ class TaskQueue:
         Returns:
             The items, in the order in which they are handed out next.
         """
-        leases = [self._running[n] for n in sorted(self._held[worker])]
+        held = self._held.get(worker, ())
+        leases = [self._running[number] for number in sorted(held)]
         for lease in reversed(leases):
             self.release(lease)
         return [lease.item for lease in leases]

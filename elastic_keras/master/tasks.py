@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from elastic_keras.master import seeds
+from elastic_keras.master.steps import TaskKey
 from elastic_keras.master.task_queue import TaskQueue
 from elastic_keras.master.work import Counts, Lease, WorkItem
 from elastic_keras.wire.proto import master_pb2
@@ -105,6 +106,14 @@ class TrainingTasks:
     def holds(self, worker: int) -> bool:
         """Returns whether the worker has a training task."""
         return self._queue.holds(worker)
+
+    def keys(self, worker: int) -> list[TaskKey]:
+        """Returns the tasks that a worker has, in the order it got them."""
+        return [(i.epoch, i.task) for i in self._queue.items(worker)]
+
+    def held(self, task: TaskKey) -> bool:
+        """Returns whether anyone has the task."""
+        return self._queue.has(lambda i: (i.epoch, i.task) == task)
 
     def finish(self, lease: Lease, counts: Counts) -> None:
         """Takes a report that a task is done."""
