@@ -135,7 +135,7 @@ class JobData:
         if not source.source:
             source = self._reader(kind).ranges(self._records_per_task())[0]
         raw, _ = self._read(kind, source, -1)
-        for batch in self._pipeline(kind)(raw).take(1):
+        for batch in _trim(self._pipeline(kind)(raw)).take(1):
             return batch
         raise ConfigError(
             "dataset_fn made no batch of the first records. "
@@ -171,10 +171,12 @@ class JobData:
     ) -> BatchPipeline:
         if self._prepared is None or self._steps is None:
             raise RuntimeError("There is no model yet.")
-        spec = self._pipeline(kind)(raw).element_spec
+        spec = _trim(self._pipeline(kind)(raw)).element_spec
         self._steps.expect(kind.step, spec)
         lookup = Lookup(self._prepared, spec, training=kind.step == "train")
-        return self._pipeline(kind, then=lookup.map)
+        return self._pipeline(
+            kind, then=lambda dataset: lookup.map(_trim(dataset))
+        )
 
     def _pipeline(self, kind: _Kind, then: Any = None) -> BatchPipeline:
         return BatchPipeline(
@@ -210,6 +212,15 @@ class JobData:
     def _records_per_task(self) -> int:
         data = self._config.data
         return data.records_per_task or data.minibatch_size
+
+
+def _trim(dataset: tf.data.Dataset) -> tf.data.Dataset:
+    """Leaves out the labels and weights that a dataset does not have."""
+    spec = dataset.element_spec
+    parts = sum(not isinstance(part, tf.NoneTensorSpec) for part in spec)
+    if parts == len(spec):
+        return dataset
+    return dataset.map(lambda *batch: batch[:parts])
 
 
 def count_examples(batch: Any) -> int:
