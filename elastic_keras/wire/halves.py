@@ -33,7 +33,9 @@ def narrow(array: np.ndarray, wire_dtype: str) -> np.ndarray:
     if array.size and not _all_within(array, largest):
         clipped = np.clip(array, -largest, largest)
         array = np.where(np.isinf(array), array, clipped)
-    return array.astype(dtype, order="C").view(np.uint16)
+    # A signalling NaN is no reason to warn: readers look for NaN.
+    with np.errstate(invalid="ignore"):
+        return array.astype(dtype, order="C").view(np.uint16)
 
 
 def widen(bits: np.ndarray, wire_dtype: str) -> np.ndarray:

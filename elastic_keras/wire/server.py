@@ -128,7 +128,7 @@ class _Handlers:
                     self._enter(context)
                     request = _parse(method, raw)
                     async for reply in self._functions[method.name](request):
-                        yield reply.SerializeToString()
+                        yield _serialize(method, reply)
                 except Exception as error:
                     await _abort(context, method.name, error)
 
@@ -185,8 +185,7 @@ class _Handlers:
     async def _call(self, method: Method, raw: bytes) -> bytes:
         function: Callable[[Message], Awaitable[Message]]
         function = self._functions[method.name]
-        reply = await function(_parse(method, raw))
-        return reply.SerializeToString()
+        return _serialize(method, await function(_parse(method, raw)))
 
 
 def _parse(method: Method, raw: bytes) -> Message:
@@ -197,6 +196,15 @@ def _parse(method: Method, raw: bytes) -> Message:
             f"request: not a {method.request.DESCRIPTOR.name} message. "
             f"Received: {len(raw)} bytes"
         ) from error
+
+
+def _serialize(method: Method, reply: Message) -> bytes:
+    if type(reply) is not method.reply:
+        raise TypeError(
+            f"{method.name} answers with a {method.reply.DESCRIPTOR.name}. "
+            f"Received: reply of type {type(reply).__name__}"
+        )
+    return reply.SerializeToString()
 
 
 async def _abort(
