@@ -38,7 +38,9 @@ def test_plain_run_leaves_everything(tmp_path, data):
     # Tasks of 64 records and the rest of each file, in batches of 16.
     assert result["steps"] == 3 * (32 + 19)
     assert 0.6 < result["evaluation"]["auc"] <= 1.0
-    assert result["staleness"]["max"] <= 4 * 2
+    # Between a step's pull and its push the other worker goes from 4 steps
+    # behind to 5 ahead, and 4 steps of this one land.
+    assert result["staleness"]["max"] <= 4 + 4 + 5
     assert sum(result["staleness"]["histogram"]) > 0
     assert len(result["shards"]) == 2
     for shard in result["shards"]:

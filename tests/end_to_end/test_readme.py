@@ -1,0 +1,89 @@
+"""The README's module and its calls, run as they stand there."""
+
+import json
+import os
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from tests.end_to_end.harness import elastic_keras
+
+pytestmark = pytest.mark.end_to_end
+
+_README = pathlib.Path(__file__).parents[2] / "README.md"
+
+
+def _blocks(language):
+    """Returns the README's code blocks in a language."""
+    blocks = re.findall(
+        r"^```(\w*)\n(.*?)^```$", _README.read_text(), re.DOTALL | re.MULTILINE
+    )
+    return [text for name, text in blocks if name == language]
+
+
+def _write_ratings(path, rows, seed):
+    random = np.random.default_rng(seed)
+    users, movies = random.integers(0, 30, (2, rows))
+    stars = 1 + (users % 3) + (movies % 2) + random.random(rows)
+    lines = [
+        f"{user},{movie},{value:.1f}"
+        for user, movie, value in zip(users, movies, stars, strict=True)
+    ]
+    path.write_text("\n".join(lines) + "\n")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder with the README's module and data for it."""
+    made = tmp_path_factory.mktemp("readme")
+    module = _blocks("python")[0]
+    assert len(module.splitlines()) < 40
+    (made / "ratings.py").write_text(module)
+    _write_ratings(made / "ratings_0.csv", 600, seed=0)
+    _write_ratings(made / "ratings_1.csv", 300, seed=1)
+    _write_ratings(made / "held_out.csv", 100, seed=2)
+    return made
+
+
+def test_shell_command(folder):
+    command = shlex.split(_blocks("")[1].replace("\\\n", ""))
+    assert command[:2] == ["elastic_keras", "train"]
+    done = elastic_keras(
+        *command[1:], job_dir=folder / "runs" / "ratings", folder=folder
+    )
+    result = done.succeeded()
+    assert result["records_trained"] == 900
+    assert result["evaluation"]["mae"] < 2.0
+
+
+def test_python_call(folder):
+    code = (
+        f"{_blocks('python')[1]}\n"
+        "import json; json.dump([result.status, result.records_trained,"
+        "list(result.evaluation)], open('told.json', 'w'))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=folder,
+        env=os.environ,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    status, records, evaluation = json.loads((folder / "told.json").read_text())
+    assert (status, records) == ("succeeded", 900)
+    assert "mae" in evaluation
+
+
+def test_no_flag_is_made_up():
+    from elastic_keras.config import all_options
+
+    known = {field.name for _, field in all_options()}
+    named = set(re.findall(r"--([a-z_]+)", _README.read_text()))
+    assert named - known <= {"help"}
