@@ -1,7 +1,7 @@
 """Large messages in pieces."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elastic_keras.wire import pieces
@@ -85,6 +85,7 @@ def test_missing_and_repeated_pieces(parts, message):
 
 
 @given(data=st.data())
+@settings(deadline=None)
 def test_any_flipped_bit_of_the_data_is_found(data):
     raw = bytes(range(200))
     piece = tensor_pb2.Piece.FromString(next(pieces.cut(raw, "Push")))

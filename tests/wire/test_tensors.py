@@ -5,7 +5,7 @@ import tracemalloc
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -35,6 +35,7 @@ def _same_bits(left: np.ndarray, right: np.ndarray) -> bool:
     ),
     compression=_compressions,
 )
+@settings(deadline=None)
 def test_round_trip_keeps_every_bit(array, compression):
     tensor = tensors.encode(array, compression=compression)
     sent = tensor_pb2.Tensor.FromString(tensor.SerializeToString())
@@ -49,6 +50,7 @@ def test_round_trip_keeps_every_bit(array, compression):
     wire_dtype=st.sampled_from(sorted(HALVES)),
     compression=_compressions,
 )
+@settings(deadline=None)
 def test_halves_round_to_nearest_even(array, wire_dtype, compression):
     tensor = tensors.encode(
         array, wire_dtype=wire_dtype, compression=compression
@@ -140,6 +142,7 @@ def test_unknown_options(options):
 
 
 @given(data=st.data(), compression=_compressions)
+@settings(deadline=None)
 def test_any_flipped_bit_of_the_payload_is_found(data, compression):
     array = np.arange(64, dtype=np.float32).reshape(8, 8)
     tensor = tensors.encode(array, compression=compression)
@@ -152,6 +155,7 @@ def test_any_flipped_bit_of_the_payload_is_found(data, compression):
 
 
 @given(data=st.data(), compression=st.sampled_from(["lz4", "snappy", "zstd"]))
+@settings(deadline=None)
 def test_damage_with_a_right_checksum_is_found_or_harmless(data, compression):
     # Not what a wire does, but what a hostile writer can do.
     array = np.repeat(np.arange(64, dtype=np.float32), 8)
