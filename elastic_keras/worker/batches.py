@@ -48,15 +48,18 @@ def open_batch(spec: Any) -> Any:
     return tf.nest.map_structure(_open, spec)
 
 
+def as_tensors(element: Any) -> Any:
+    """Returns nested arrays or tensors as tensors."""
+    return tf.nest.map_structure(
+        lambda part: part if tf.is_tensor(part) else tf.convert_to_tensor(part),
+        element,
+    )
+
+
 def spec_of(element: Any) -> Any:
     """Returns the spec of a batch of tensors or arrays, its size open."""
     return open_batch(
-        tf.nest.map_structure(
-            lambda part: tf.type_spec_from_value(
-                part if tf.is_tensor(part) else tf.convert_to_tensor(part)
-            ),
-            element,
-        )
+        tf.nest.map_structure(tf.type_spec_from_value, as_tensors(element))
     )
 
 

@@ -6,14 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 import keras
-import tensorflow as tf
 
 from elastic_keras.config import ConfigError
 from elastic_keras.layers import Embedding
 from elastic_keras.layers.context import ZeroRows, lookup_scope
 from elastic_keras.signature import ModelSignature
 from elastic_keras.worker import swap
-from elastic_keras.worker.batches import spec_of, unpack
+from elastic_keras.worker.batches import as_tensors, spec_of, unpack
 from elastic_keras.worker.describe import Description, describe
 from elastic_keras.worker.optimizers import Clipping, LossScale
 from elastic_keras.worker.recording import Recording
@@ -90,11 +89,11 @@ def prepare(
             "custom_model must return a keras.Model. "
             f"Received: {type(model).__name__}"
         )
-    features = unpack(sample_batch).features
+    features = as_tensors(unpack(sample_batch).features)
     swapped = swap.swap(model, threshold_bytes)
     if not model.built:
         with lookup_scope(ZeroRows()):
-            model(tf.nest.map_structure(tf.convert_to_tensor, features))
+            model(features)
         # Layers that were made while the model was built.
         swapped += swap.swap(model, threshold_bytes)
     recording = _record(model, spec_of(features), swapped)

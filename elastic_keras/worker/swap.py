@@ -68,8 +68,9 @@ class TableEmbedding(keras.layers.Embedding):
         fits = tf.debugging.Assert(
             tf.reduce_all((ids >= 0) & (ids < self.input_dim)),
             [
-                f"Layer {self.name!r} takes ids below "
-                f"input_dim={self.input_dim}. Received: ids up to",
+                f"The embedding {self.name} takes ids below "
+                f"input_dim={self.input_dim}. Received: ids from, to",
+                tf.reduce_min(ids),
                 tf.reduce_max(ids),
             ],
         )

@@ -143,13 +143,11 @@ def both(build, batches, **options):
     plain(keras.utils.unpack_x_y_sample_weight(batch)[0])
     keras.utils.set_random_seed(5)
     job = JobSide(build(), batches, matrices(plain), **options)
-    tables = {id(layer) for layer in plain._flatten_layers()}
     dense = [
         v
         for v in plain.trainable_variables
         if not v.path.endswith("/embeddings")
     ]
-    assert tables
     job.steps.assign_dense(
         np.concatenate(
             [np.empty(0, np.float32), *(np.ravel(v.value) for v in dense)]
@@ -172,8 +170,10 @@ def assert_same_step(plain, job, loss, rtol=2e-5, atol=1e-7):
     return result
 
 
-@pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(
+    ("name", "weighted"),
+    [*((name, False) for name in CASES), ("masked", True), ("nested", True)],
+)
 def test_a_step_is_the_step_of_keras(name, weighted):
     build, features = CASES[name]
     parts = (features, LABELS, WEIGHTS) if weighted else (features, LABELS)
@@ -229,14 +229,12 @@ def test_a_regularizer_of_a_table_counts_each_row_of_a_batch_once():
     model = keras.Sequential([layer, layers.Flatten(), layers.Dense(1)])
     matrix = RNG.normal(size=(5, 2)).astype(np.float32)
     ids = np.array([[1, 1], [3, 1]])
-    zero = keras.regularizers.L2(0.0)
     job = JobSide(
         model,
         dataset((ids, LABELS[:2])),
         {"ids": matrix},
         loss=lambda labels, predictions: tf.reduce_sum(predictions) * 0.0,
     )
-    assert zero(matrix) == 0
     result, gradients = job.train(*next(iter(job)))
     used = matrix[[1, 3]]
     np.testing.assert_allclose(
