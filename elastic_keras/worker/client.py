@@ -11,6 +11,7 @@ from elastic_keras.config import ConfigError, WireOptions
 from elastic_keras.signature import ModelSignature
 from elastic_keras.wire import rpc, tensors
 from elastic_keras.wire.errors import RpcError
+from elastic_keras.wire.pieces import LARGE_BYTES
 from elastic_keras.wire.proto import ps_pb2
 from elastic_keras.worker import requests as messages
 from elastic_keras.worker.dense_cache import DenseCache
@@ -18,8 +19,6 @@ from elastic_keras.worker.grouping import GroupedIds
 from elastic_keras.worker.stats import WorkerStats
 from elastic_keras.worker.values import Pulled, Push
 
-# Replies above this travel in pieces.
-_LARGE_BYTES = 4 << 20
 # A pull may wait this long for the slowest worker, in seconds.
 _LONGEST_PULL = 3600.0
 
@@ -146,7 +145,7 @@ class PsClient:
             for shard in range(self.num_shards)
         ]
         large = [
-            self._requests.reply_bytes(shard, ids) > _LARGE_BYTES
+            self._requests.reply_bytes(shard, ids) > LARGE_BYTES
             for shard in range(self.num_shards)
         ]
         replies = self._all("Pull", requests, large, retry_for=_LONGEST_PULL)
