@@ -30,6 +30,12 @@ _STATUSES = {
 }
 
 
+# A thread costs 0.17 ms of a call (measured on a Unix socket); smaller pieces
+# of work than this are done at once in the event loop.
+_INLINE_PULL_BYTES = 2 << 10
+_INLINE_BYTES = 32 << 10
+
+
 class ShardServicer:
     """The `ParameterServer` service of one shard.
 
@@ -75,6 +81,13 @@ class ShardServicer:
     async def _in_thread(self, work: Callable[[], _T]) -> _T:
         with _statuses():
             return await self._loop.run_in_executor(self._threads, work)
+
+    async def _run(self, work: Callable[[], _T], *, small: bool) -> _T:
+        # While a push is applied, small work too might have to wait for it.
+        if small and not self._shard.is_updating:
+            with _statuses():
+                return work()
+        return await self._in_thread(work)
 
     async def Join(  # noqa: N802
         self, request: ps_pb2.ShardJoinRequest
@@ -135,7 +148,11 @@ class ShardServicer:
             await self._grant(request)
         elif request.mode != ps_pb2.READ:
             raise rpc.WireError(f"mode: unknown. Received: mode={request.mode}")
-        return await self._in_thread(lambda: self._pull(request))
+        return await self._run(
+            lambda: self._pull(request),
+            small=request.ByteSize() < _INLINE_PULL_BYTES
+            and self._shard.dense_nbytes < _INLINE_BYTES,
+        )
 
     async def _grant(self, request: ps_pb2.PullRequest) -> None:
         """Waits until the pull is granted, as long as the caller does."""
@@ -318,22 +335,19 @@ def _push(request: ps_pb2.PushRequest) -> pushes.Push:
 def _pull_reply(
     pulled: Pulled, wire_dtype: str, compression: str
 ) -> ps_pb2.PullReply:
-    def encoded(array: np.ndarray) -> tensor_pb2.Tensor:
-        return tensors.encode(
-            array, wire_dtype=wire_dtype, compression=compression
-        )
-
     reply = ps_pb2.PullReply(
         version=pulled.version,
-        rows=[encoded(rows) for rows in pulled.rows],
         dense_version=pulled.dense_version,
         iterations=pulled.iterations,
     )
+    encoding = {"wire_dtype": wire_dtype, "compression": compression}
+    for rows in pulled.rows:
+        tensors.encode_into(reply.rows.add(), rows, **encoding)
     if pulled.dense is not None:
-        reply.dense.CopyFrom(encoded(pulled.dense))
+        tensors.encode_into(reply.dense, pulled.dense, **encoding)
     if pulled.states is not None:
         # Changes too small for half precision add up: never narrowed.
-        reply.states.CopyFrom(
-            tensors.encode(pulled.states, compression=compression)
+        tensors.encode_into(
+            reply.states, pulled.states, compression=compression
         )
     return reply

@@ -86,6 +86,19 @@ class Shard:
         """Whether the dense parameters have their first values."""
         return self._initialized
 
+    @property
+    def is_updating(self) -> bool:
+        """Whether an update is under way, so that a call may have to wait."""
+        return self._update_lock.locked()
+
+    @property
+    def dense_nbytes(self) -> int:
+        """Bytes of the dense parameters and states that a pull may bring."""
+        if self._parameters is None:
+            return 0
+        placement = self._parameters.placement
+        return 4 * (placement.dense_size + placement.states_size)
+
     def adopt(self, signature: ModelSignature) -> ModelSignature:
         """Takes the model of the first worker that joins.
 

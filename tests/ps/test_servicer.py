@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from elastic_keras.config import StalenessOptions
+from elastic_keras.ps import checks, warm_up
 from elastic_keras.ps.servicer import ShardServicer
 from elastic_keras.ps.shard import Shard
 from elastic_keras.signature import (
@@ -116,8 +117,15 @@ class Server:
         )
 
 
+@pytest.fixture(scope="module")
+def kernels():
+    """Compiled before a deadline counts, as in a shard's process."""
+    warm_up.warm_up()
+    checks.warm_up()
+
+
 @pytest.fixture
-def serve():
+def serve(kernels):
     with contextlib.ExitStack() as stack:
 
         def start(**options) -> Server:
@@ -493,3 +501,23 @@ def test_a_worker_says_that_its_gradients_are_not_finite(serve):
         assert reply.status == ps_pb2.PushReply.NONFINITE
     status = server.status()
     assert (status.nonfinite_pushes, status.nonfinite_examples) == (1, 8)
+
+
+@pytest.mark.parametrize("count", [10, 1_000, 400_000])
+def test_messages_of_any_size(serve, count):
+    # Done in the event loop, in a thread, and in pieces.
+    server = serve().prepare()
+    request = push_request()
+    ids = tensors.encode(np.arange(count))
+    del request.tables[:]
+    request.tables.add(
+        table=0,
+        ids=ids,
+        gradients=tensors.encode(np.ones((count, 2), np.float32)),
+    )
+    assert server.call("Push", request).status == ps_pb2.PushReply.APPLIED
+    look = ps_pb2.PullRequest(mode=ps_pb2.READ, dense_version=-1)
+    look.tables.add(table=0, ids=ids)
+    rows = read(server.call("Pull", look, large=True).rows[0])
+    np.testing.assert_array_equal(rows, np.full((count, 2), 0.5))
+    assert server.status().rows == count
