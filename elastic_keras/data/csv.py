@@ -17,8 +17,8 @@ class CsvFormat(LineFormat):
 
     A quote opens only at the beginning of a field, is doubled inside, and
     must close right before a comma or the end of the record. A record that
-    breaks this, or is longer than `max_record_bytes`, is broken; it then
-    ends at its first line break, so that one stray quote costs one line.
+    breaks this, or has quotes and more than `max_record_bytes`, is broken;
+    it then ends at its first line break, so that a stray quote costs a line.
 
     Args:
         max_record_bytes: Length from which a quote is taken as stray.
@@ -59,7 +59,7 @@ class CsvFormat(LineFormat):
         for i in np.flatnonzero(quoted).tolist():
             start, end = int(records.starts[i]), int(records.ends[i])
             if i not in records.broken:
-                counts[i] = len(_fields(data[start:end]))
+                _, _, counts[i] = _record_end(data[start:end], 0, True)
         return counts
 
     def names(self, payload: bytes) -> list[str]:
@@ -84,11 +84,7 @@ class CsvFormat(LineFormat):
             after, reason = self._next(data, position, final)
             if after < 0:
                 break
-            end = after
-            if data[end - 1] == _NEWLINE:
-                end -= 1
-            if end > position and data[end - 1] == _RETURN:
-                end -= 1
+            end = _payload_end(data, position, after)
             if reason:
                 broken[len(starts)] = reason
             if end > position:
@@ -105,13 +101,14 @@ class CsvFormat(LineFormat):
             The position after it, -1 if it is not complete, and what is
             wrong with it.
         """
-        after, reason = _record_end(data, start, final)
-        if after < 0 and len(data) - start <= self._max_record_bytes:
+        after, reason, _ = _record_end(data, start, final)
+        end = len(data) if after < 0 else _payload_end(data, start, after)
+        long = end - start > self._max_record_bytes
+        # All of data[start:end] belongs to this record.
+        if long and not reason and b'"' in data[start:end]:
+            reason = f"quotes and over {self._max_record_bytes} bytes"
+        if after < 0 and not reason:
             return -1, ""
-        if after < 0 or (
-            not reason and _body(data, start, after) > self._max_record_bytes
-        ):
-            reason = f"a record of over {self._max_record_bytes} bytes"
         if not reason:
             return after, ""
         line_break = data.find(b"\n", start)
@@ -157,57 +154,55 @@ def _alternate(array: np.ndarray, quotes: np.ndarray, final: bool) -> bool:
     return bool(finishes.all())
 
 
-def _body(data: bytes, start: int, after: int) -> int:
-    """Returns the length of a record without its line break."""
-    return len(data[start:after].rstrip(b"\r\n"))
+def _payload_end(data: bytes, start: int, after: int) -> int:
+    """Returns where a record ends without its line break."""
+    end = after
+    if end > start and data[end - 1] == _NEWLINE:
+        end -= 1
+    if end > start and data[end - 1] == _RETURN:
+        end -= 1
+    return end
 
 
-def _record_end(data: bytes, start: int, final: bool) -> tuple[int, str]:
+def _record_end(data: bytes, start: int, final: bool) -> tuple[int, str, int]:
     """Walks over the fields of a record.
 
     Returns:
-        The position after the record, -1 if the data end before it does,
-        and what is wrong with its quotes.
+        The position after the record, -1 if the data end before it does;
+        what is wrong with its quotes; and its number of columns.
     """
-    position = start
-    size = len(data)
+    position, size, columns = start, len(data), 1
     line_break = data.find(b"\n", start)
     while True:
         if position < size and data[position] == _QUOTE:
             close = _closing_quote(data, position + 1)
-            if close < 0 or (close + 1 == size and not final):
-                return (
-                    (size, "a quote that does not close")
-                    if final
-                    else (
-                        -1,
-                        "",
-                    )
-                )
+            if close < 0 and final:
+                return size, "a quote that does not close", columns
+            if not final and (close < 0 or close + 1 == size):
+                return -1, "", columns
             position = close + 1
-            if position < size and data[position] == _RETURN:
-                if position + 1 == size and not final:
-                    return -1, ""
-                if position + 1 == size or data[position + 1] == _NEWLINE:
-                    position += 1
-            if position >= size:
-                return size, ""
+            if data[position : position + 2] == b"\r\n":
+                position += 1
+            elif position == size - 1 and data[position] == _RETURN:
+                return (size if final else -1), "", columns
+            if position == size:
+                return size, "", columns
             if data[position] == _NEWLINE:
-                return position + 1, ""
+                return position + 1, "", columns
             if data[position] != _COMMA:
-                return position, "text after a closing quote"
-            position += 1
-            continue
-        if line_break >= 0 and line_break < position:
-            line_break = data.find(b"\n", position)
-        comma = data.find(
-            b",", position, line_break if line_break >= 0 else size
-        )
-        if comma < 0:
-            if line_break >= 0:
-                return line_break + 1, ""
-            return (size, "") if final else (-1, "")
-        position = comma + 1
+                return position, "text after a closing quote", columns
+        else:
+            if 0 <= line_break < position:
+                line_break = data.find(b"\n", position)
+            stop = size if line_break < 0 else line_break
+            comma = data.find(b",", position, stop)
+            if comma < 0 and line_break >= 0:
+                return line_break + 1, "", columns
+            if comma < 0:
+                return (size if final else -1), "", columns
+            position = comma
+        position += 1
+        columns += 1
 
 
 def _closing_quote(data: bytes, position: int) -> int:

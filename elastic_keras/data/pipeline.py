@@ -87,6 +87,11 @@ class BatchPipeline:
             )
         return batches
 
+    @property
+    def traced(self) -> bool:
+        """Whether `dataset_fn` could be traced; known after a call."""
+        return self._traced is not None
+
     def _trace(self, raw: tf.data.Dataset) -> Any:
         """Returns the traced function, or `None` where there can be none."""
         # Functions in the user's dataset go through AutoGraph as they do
