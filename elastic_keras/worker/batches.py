@@ -33,7 +33,13 @@ def unpack(element: Any) -> Batch:
             "dataset_fn gives features, (features, labels) or (features, "
             f"labels, sample_weights). Received: {len(element)} parts"
         )
-    return Batch(*keras.utils.unpack_x_y_sample_weight(element))
+    return Batch(
+        *(
+            # What stands for `None` in a dataset's spec.
+            None if isinstance(part, tf.NoneTensorSpec) else part
+            for part in keras.utils.unpack_x_y_sample_weight(element)
+        )
+    )
 
 
 def open_batch(spec: Any) -> Any:
@@ -64,6 +70,8 @@ def spec_of(element: Any) -> Any:
 
 
 def _open(spec: tf.TypeSpec) -> tf.TypeSpec:
+    if isinstance(spec, tf.NoneTensorSpec):
+        return spec
     shape = spec.shape
     if shape.rank is None:
         return spec

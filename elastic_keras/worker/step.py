@@ -314,7 +314,7 @@ def _all_finite(tensors: list[tf.Tensor]) -> tf.Tensor:
 
 
 def _batch_size(features: Any) -> tf.Tensor:
-    first = tf.nest.flatten(features)[0]
+    first = next(x for x in tf.nest.flatten(features) if x is not None)
     if isinstance(first, tf.RaggedTensor):
         return tf.cast(first.nrows(), tf.int64)
     if isinstance(first, tf.SparseTensor):
