@@ -13,6 +13,12 @@ _UNIX = "unix:"
 _LONGEST_UNIX_PATH = 103
 # Room for gRPC's and protobuf's own bytes around a message.
 _MARGIN = 1 << 16
+# An unanswered ping means a dead peer. gRPC looks at either of the two,
+# depending on which kind of ping it has just sent.
+_DEAD_AFTER = (
+    ("grpc.keepalive_timeout_ms", 15_000),
+    ("grpc.http2.ping_timeout_ms", 15_000),
+)
 
 _Options = list[tuple[str, int]]
 
@@ -37,7 +43,7 @@ def client_options(max_message_bytes: int) -> _Options:
         # A peer that is gone without a word (host down, network cut) is
         # noticed within half a minute.
         ("grpc.keepalive_time_ms", 15_000),
-        ("grpc.keepalive_timeout_ms", 15_000),
+        *_DEAD_AFTER,
     ]
 
 
@@ -52,7 +58,7 @@ def server_options(max_message_bytes: int) -> _Options:
         # Two servers on one port would each get half of the calls.
         ("grpc.so_reuseport", 0),
         ("grpc.keepalive_time_ms", 30_000),
-        ("grpc.keepalive_timeout_ms", 15_000),
+        *_DEAD_AFTER,
         ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
         ("grpc.http2.max_ping_strikes", 0),
     ]

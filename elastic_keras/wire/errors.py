@@ -1,5 +1,7 @@
 """What can go wrong on the wire."""
 
+import grpc
+
 
 class WireError(ValueError):
     """Bytes that do not say what they should.
@@ -14,9 +16,16 @@ class Refused(Exception):  # noqa: N818 - an answer, not a fault
     Args:
         code: Name of a gRPC status code, e.g. `"FAILED_PRECONDITION"`.
         message: What the caller is told.
+
+    Raises:
+        ValueError: There is no such code.
     """
 
     def __init__(self, code: str, message: str) -> None:
+        if code not in grpc.StatusCode.__members__:
+            raise ValueError(
+                f"code is a gRPC status code's name. Received: code={code!r}"
+            )
         super().__init__(message)
         self.code = code
         self.message = message

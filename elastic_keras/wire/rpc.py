@@ -4,9 +4,11 @@ from elastic_keras.wire.aio_client import AioClient
 from elastic_keras.wire.client import Client
 from elastic_keras.wire.errors import Refused, RpcError, WireError
 from elastic_keras.wire.handshake import PROTOCOL_VERSION, check_join
+from elastic_keras.wire.pieces import LARGE_BYTES
 from elastic_keras.wire.server import make_server, time_remaining
 
 __all__ = [
+    "LARGE_BYTES",
     "PROTOCOL_VERSION",
     "AioClient",
     "Client",

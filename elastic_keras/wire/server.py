@@ -17,8 +17,9 @@ from elastic_keras.wire.pieces import Assembler, cut
 from elastic_keras.wire.services import Method
 
 _LOGGER = logging.getLogger(__name__)
-# A status message travels in the trailers, which gRPC keeps under 8 KiB.
-_LONGEST_MESSAGE = 1500
+# A status message travels in the trailers, up to three times as long as its
+# bytes; gRPC wants those under 8 KiB.
+_LONGEST_MESSAGE = 2000
 _CONTEXT: contextvars.ContextVar[grpc.aio.ServicerContext | None] = (
     contextvars.ContextVar("context", default=None)
 )
@@ -221,4 +222,5 @@ async def _abort(
         _LOGGER.error("%s failed", name, exc_info=error)
         code = grpc.StatusCode.INTERNAL
         message = f"{type(error).__name__}: {error}"
-    await context.abort(code, message[:_LONGEST_MESSAGE])
+    cut_off = message.encode(errors="replace")[:_LONGEST_MESSAGE]
+    await context.abort(code, cut_off.decode(errors="ignore"))

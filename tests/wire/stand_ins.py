@@ -61,7 +61,9 @@ class ShardStandIn:
         if request.optimizer == 3:
             raise KeyError("missing")
         if request.optimizer == 4:
-            raise RuntimeError("ä\n" * 100_000)
+            raise RuntimeError("ä\n😀" * 100_000)
+        if request.optimizer == 5:
+            raise rpc.Refused("NO_SUCH_CODE", "")
         return tensor_pb2.Empty()
 
     async def GetProgress(self, request):  # noqa: N802

@@ -138,7 +138,8 @@ def test_a_deadline_is_tried_again(unix_address, serve, connect):
         (1, "INVALID_ARGUMENT", "dense: too short. Received: 3 bytes"),
         (2, "FAILED_PRECONDITION", "join first"),
         (3, "INTERNAL", "KeyError: 'missing'"),
-        (4, "INTERNAL", "RuntimeError: ä"),
+        (4, "INTERNAL", "RuntimeError: ä\n😀"),
+        (5, "INTERNAL", "Received: code='NO_SUCH_CODE'"),
     ],
 )
 def test_exceptions_become_codes(
