@@ -28,8 +28,7 @@ from elastic_keras.signature import (
     TableSpec,
 )
 
-_SHAPES = ((7, 5), (1,), (3, 4, 6), ())
-_ROWS, _DIM = 40, 16
+_SHAPES: tuple[tuple[int, ...], ...] = ((40, 17), ())
 _COMMON = ("weight_decay", "use_ema", "ema_momentum", "ema_overwrite_frequency")
 
 
@@ -176,89 +175,23 @@ def keras_optimizer(case: Case) -> Any:
     return kind(learning_rate=rate, **case.options)
 
 
-def worst_dense(
+def worst_differences(
     case: Case,
     *,
     steps: int = 100,
     constraint: tuple[Any, ConstraintSpec] | None = None,
-) -> float:
-    """Runs dense parameters beside Keras's.
+) -> tuple[float, float]:
+    """Runs dense parameters and a table beside Keras's variables.
 
     Args:
         case: The optimizer.
         steps: Number of steps.
-        constraint: Keras's constraint of all parameters, and ours.
+        constraint: Keras's constraint of the parameters, and ours.
 
     Returns:
         The largest relative difference after any step and at the end, when
-        averages have replaced parameters.
-    """
-    import keras
-
-    theirs, ours = constraint or (None, None)
-    shapes = _SHAPES if constraint is None else _SHAPES[:1]
-    signature = ModelSignature(
-        seed=0,
-        optimizers=(spec_of(case),),
-        dense=tuple(
-            DenseSpec(f"v{i}", shape, constraint=ours)
-            for i, shape in enumerate(shapes)
-        ),
-    )
-    placement = place(signature, 1)[0]
-    dense = DenseParameters(placement, signature)
-    rng = np.random.default_rng(0)
-    order = [piece.index for piece in placement.dense]
-
-    def draw(scale: float) -> list[np.ndarray]:
-        return [(scale * rng.normal(size=s)).astype(np.float32) for s in shapes]
-
-    def flat(arrays: list[np.ndarray]) -> np.ndarray:
-        return np.concatenate([arrays[i].reshape(-1) for i in order])
-
-    start = draw(0.5)
-    dense.initialize(flat(start), np.zeros(0, np.float32))
-    variables = [
-        keras.Variable(value, dtype="float32", name=f"v{i}")
-        for i, value in enumerate(start)
-    ]
-    for variable in variables:
-        variable.constraint = theirs
-    optimizer = keras_optimizer(case)
-    optimizer.build(variables)
-    worst = 0.0
-
-    def compare() -> float:
-        expected = flat([v.numpy() for v in variables])
-        difference = np.max(np.abs(dense.values - expected))
-        return float(difference / np.max(np.abs(expected)))
-
-    for step in range(steps):
-        gradients = draw(0.3)
-        optimizer.apply(gradients, variables)
-        rate = learning_rate(signature.optimizers[0], step)
-        dense.apply(flat(gradients), learning_rates=[rate], iteration=step)
-        worst = max(worst, compare())
-    optimizer.finalize_variable_values(variables)
-    dense.finalize()
-    return max(worst, compare())
-
-
-def worst_rows(
-    case: Case,
-    *,
-    steps: int = 100,
-    constraint: tuple[Any, ConstraintSpec] | None = None,
-) -> float:
-    """Runs a table, all rows touched, beside a variable of Keras's.
-
-    Args:
-        case: The optimizer.
-        steps: Number of steps.
-        constraint: Keras's constraint of the variable, and ours of rows.
-
-    Returns:
-        The largest relative difference, as `worst_dense`.
+        averages have replaced parameters: of the dense parameters, and of
+        the rows.
     """
     import keras
 
@@ -267,7 +200,7 @@ def worst_rows(
     table = Table(
         TableSpec(
             "table",
-            _DIM,
+            _SHAPES[0][1],
             initializer=InitializerSpec("normal", 0.0, 0.5),
             constraint=ours,
         ),
@@ -275,30 +208,66 @@ def worst_rows(
         seed=1,
         table_index=0,
     )
-    ids = np.arange(_ROWS, dtype=np.int64)
-    variable = keras.Variable(table.pull(ids), dtype="float32")
-    variable.constraint = theirs
-    optimizer = keras_optimizer(case)
-    optimizer.build([variable])
+    signature = ModelSignature(
+        seed=0,
+        optimizers=(spec,),
+        dense=tuple(
+            DenseSpec(f"v{i}", shape, constraint=ours if shape else None)
+            for i, shape in enumerate(_SHAPES)
+        ),
+    )
+    placement = place(signature, 1)[0]
+    dense = DenseParameters(placement, signature)
     rng = np.random.default_rng(0)
-    worst = 0.0
+    ids = np.arange(_SHAPES[0][0], dtype=np.int64)
 
-    def compare() -> float:
-        expected = variable.numpy()
-        difference = np.max(np.abs(table.pull(ids) - expected))
-        return float(difference / np.max(np.abs(expected)))
+    def draw(scale: float) -> list[np.ndarray]:
+        return [
+            (scale * rng.normal(size=s)).astype(np.float32) for s in _SHAPES
+        ]
 
-    for step in range(steps):
-        gradient = (0.3 * rng.normal(size=(_ROWS, _DIM))).astype(np.float32)
-        optimizer.apply([gradient], [variable])
-        order = rng.permutation(_ROWS)
-        table.apply(
-            ids[order], gradient[order], learning_rate=learning_rate(spec, step)
+    def flat(arrays: list[np.ndarray]) -> np.ndarray:
+        return np.concatenate(
+            [arrays[piece.index].reshape(-1) for piece in placement.dense]
         )
-        worst = max(worst, compare())
-    optimizer.finalize_variable_values([variable])
+
+    start = [table.pull(ids), *draw(0.5)[1:]]
+    dense.initialize(flat(start), np.zeros(0, np.float32))
+    variables = [
+        keras.Variable(value, dtype="float32", name=f"v{i}")
+        for i, value in enumerate(start)
+    ]
+    for variable in variables:
+        variable.constraint = theirs if variable.shape else None
+    optimizer = keras_optimizer(case)
+    optimizer.build(variables)
+
+    def compare() -> np.ndarray:
+        expected = [variable.numpy() for variable in variables]
+        return np.array(
+            [
+                _relative(dense.values, flat(expected)),
+                _relative(table.pull(ids), expected[0]),
+            ]
+        )
+
+    worst = np.zeros(2)
+    for step in range(steps):
+        gradients = draw(0.3)
+        optimizer.apply(gradients, variables)
+        rate = learning_rate(spec, step)
+        dense.apply(flat(gradients), learning_rates=[rate], iteration=step)
+        order = rng.permutation(len(ids))
+        table.apply(ids[order], gradients[0][order], learning_rate=rate)
+        worst = np.maximum(worst, compare())
+    optimizer.finalize_variable_values(variables)
+    dense.finalize()
     table.finalize()
-    return max(worst, compare())
+    return tuple(map(float, np.maximum(worst, compare())))  # type: ignore
+
+
+def _relative(values: np.ndarray, expected: np.ndarray) -> float:
+    return float(np.max(np.abs(values - expected)) / np.max(np.abs(expected)))
 
 
 _STEPS = flags.DEFINE_integer("steps", 100, "Steps of each run.", lower_bound=1)
@@ -311,8 +280,7 @@ def main(argv: list[str]) -> None:
     print(f"{'dense':>8} {'rows':>8}  optimizer")
     largest = 0.0
     for case in cases():
-        dense = worst_dense(case, steps=_STEPS.value)
-        rows = worst_rows(case, steps=_STEPS.value)
+        dense, rows = worst_differences(case, steps=_STEPS.value)
         largest = max(largest, dense, rows)
         print(f"{dense:8.1e} {rows:8.1e}  {case}", flush=True)
     print(f"worst relative difference: {largest:.1e}")
