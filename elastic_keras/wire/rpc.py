@@ -5,7 +5,11 @@ from elastic_keras.wire.client import Client
 from elastic_keras.wire.errors import Refused, RpcError, WireError
 from elastic_keras.wire.handshake import PROTOCOL_VERSION, check_join
 from elastic_keras.wire.pieces import LARGE_BYTES
-from elastic_keras.wire.server import make_server, time_remaining
+from elastic_keras.wire.server import (
+    make_server,
+    request_bytes,
+    time_remaining,
+)
 
 __all__ = [
     "LARGE_BYTES",
@@ -17,5 +21,6 @@ __all__ = [
     "WireError",
     "check_join",
     "make_server",
+    "request_bytes",
     "time_remaining",
 ]

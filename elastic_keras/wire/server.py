@@ -24,6 +24,18 @@ _CONTEXT: contextvars.ContextVar[grpc.aio.ServicerContext | None] = (
     contextvars.ContextVar("context", default=None)
 )
 
+_REQUEST_BYTES: contextvars.ContextVar[int] = contextvars.ContextVar(
+    "request_bytes", default=0
+)
+
+
+def request_bytes() -> int:
+    """Returns the size of the current call's request, as it travelled.
+
+    Costs nothing, while a message's `ByteSize()` serialises it.
+    """
+    return _REQUEST_BYTES.get()
+
 
 def time_remaining() -> float | None:
     """Returns the seconds until the current call's deadline.
@@ -186,6 +198,7 @@ class _Handlers:
     async def _call(self, method: Method, raw: bytes) -> bytes:
         function: Callable[[Message], Awaitable[Message]]
         function = self._functions[method.name]
+        _REQUEST_BYTES.set(len(raw))
         return _serialize(method, await function(_parse(method, raw)))
 
 

@@ -44,6 +44,7 @@ class ShardStandIn:
 
     async def Push(self, request):  # noqa: N802
         """Sends the payload's size and sum back."""
+        assert rpc.request_bytes() == len(request.SerializeToString())
         data = request.dense.data
         return ps_pb2.PushReply(version=len(data), staleness=sum(data[::997]))
 
