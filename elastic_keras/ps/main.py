@@ -76,7 +76,7 @@ async def _serve(config: JobConfig, index: int) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     shard = Shard(index, len(config.ps_addresses), config.staleness)
-    servicer = ShardServicer(shard, job_id=config.job_id)
+    servicer = ShardServicer(shard, job_id=config.job_id, on_failure=stop.set)
     address = config.ps_addresses[index]
     server = rpc.make_server(
         servicer,
@@ -91,6 +91,8 @@ async def _serve(config: JobConfig, index: int) -> None:
     servicer.stop_waiting()
     await server.stop(_GRACE_SECONDS)
     servicer.close()
+    if shard.failure is not None:
+        raise shard.failure
     _LOGGER.info("shard %d stopped at version %d", index, shard.version)
 
 

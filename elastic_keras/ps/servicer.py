@@ -45,11 +45,21 @@ class ShardServicer:
     Args:
         shard: The shard.
         job_id: The job that it belongs to.
+        on_failure: Called in the event loop once an update broke halfway,
+            after which the shard is of no more use.
         threads: Threads for arrays.
     """
 
-    def __init__(self, shard: Shard, *, job_id: str, threads: int = 4) -> None:
+    def __init__(
+        self,
+        shard: Shard,
+        *,
+        job_id: str,
+        on_failure: Callable[[], None],
+        threads: int = 4,
+    ) -> None:
         self._shard = shard
+        self._on_failure = on_failure
         self._job_id = job_id
         self._loop = asyncio.get_running_loop()
         self._threads = futures.ThreadPoolExecutor(threads, "shard")
@@ -81,6 +91,10 @@ class ShardServicer:
     async def _in_thread(self, work: Callable[[], _T]) -> _T:
         with _statuses():
             return await self._loop.run_in_executor(self._threads, work)
+
+    def _after_update(self) -> None:
+        if self._shard.failure is not None:
+            self._on_failure()
 
     async def _run(self, work: Callable[[], _T], *, small: bool) -> _T:
         # While a push is applied, small work too might have to wait for it.
@@ -189,7 +203,13 @@ class ShardServicer:
         self, request: ps_pb2.PushRequest
     ) -> ps_pb2.PushReply:
         """Takes a batch's gradients."""
-        result = await self._in_thread(lambda: self._shard.push(_push(request)))
+        try:
+            result = await self._run(
+                lambda: self._shard.push(_push(request)),
+                small=request.ByteSize() < _INLINE_BYTES,
+            )
+        finally:
+            self._after_update()
         return ps_pb2.PushReply(
             status=_STATUSES[result.outcome],
             version=result.version,
@@ -229,7 +249,10 @@ class ShardServicer:
         self, request: tensor_pb2.Empty
     ) -> ps_pb2.FlushReply:
         """Applies what the shard still buffers."""
-        version, iterations = await self._in_thread(self._shard.flush)
+        try:
+            version, iterations = await self._in_thread(self._shard.flush)
+        finally:
+            self._after_update()
         return ps_pb2.FlushReply(version=version, iterations=iterations)
 
     async def Finalize(  # noqa: N802

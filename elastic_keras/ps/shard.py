@@ -26,7 +26,7 @@ from elastic_keras.ps.push import (
     is_finite,
 )
 from elastic_keras.ps.staleness import Judgement, Staleness
-from elastic_keras.ps.status import ShardReport, TableReport
+from elastic_keras.ps.status import ShardReport, make_report, report_tables
 from elastic_keras.signature import ModelSignature
 
 
@@ -98,6 +98,11 @@ class Shard:
             return 0
         placement = self._parameters.placement
         return 4 * (placement.dense_size + placement.states_size)
+
+    @property
+    def failure(self) -> BaseException | None:
+        """What broke an update; the shard is of no more use then."""
+        return self._failure
 
     def adopt(self, signature: ModelSignature) -> ModelSignature:
         """Takes the model of the first worker that joins.
@@ -406,34 +411,13 @@ class Shard:
     def report(self) -> ShardReport:
         """Returns the shard's state in numbers."""
         parameters = self._parameters
-        tables: tuple[TableReport, ...] = ()
-        nbytes, rate, fingerprint = 0, 0.0, ""
-        if parameters is not None:
-            tables = tuple(
-                TableReport(table.spec.name, table.rows, table.nbytes)
-                for table in parameters.tables
-            )
-            nbytes = parameters.dense.nbytes + sum(t.nbytes for t in tables)
-            if parameters.signature.optimizers:
-                rate = parameters.learning_rate(0)
-            fingerprint = parameters.signature.sha256()
+        # Outside the lock: it may have to wait for an update's kernels.
+        tables = report_tables(parameters)
         with self._lock:
-            staleness, ledger = self._staleness, self._ledger
-            return ShardReport(
-                version=staleness.version,
-                iterations=parameters.iterations if parameters else 0,
-                nbytes=nbytes,
-                tables=tables,
-                staleness_counts=staleness.counts,
-                staleness_max=staleness.maximum,
-                staleness_sum=staleness.total,
-                examples_by_epoch=ledger.examples_by_epoch(),
-                batches=ledger.batches,
-                refused_pushes=staleness.refused,
-                nonfinite_pushes=ledger.nonfinite_batches,
-                nonfinite_examples=ledger.nonfinite_examples,
-                duplicate_pushes=self._duplicates,
-                members_number=staleness.clocks.number,
-                learning_rate=rate,
-                signature_sha256=fingerprint,
+            return make_report(
+                parameters,
+                tables,
+                self._staleness,
+                self._ledger,
+                duplicates=self._duplicates,
             )

@@ -2,6 +2,10 @@
 
 import dataclasses
 
+from elastic_keras.ps.ledger import Ledger
+from elastic_keras.ps.parameters import Parameters
+from elastic_keras.ps.staleness import Staleness
+
 
 @dataclasses.dataclass(frozen=True)
 class TableReport:
@@ -52,3 +56,57 @@ class ShardReport:
     members_number: int
     learning_rate: float
     signature_sha256: str
+
+
+def report_tables(parameters: Parameters | None) -> tuple[TableReport, ...]:
+    """Returns one entry per table; may wait for an update under way."""
+    if parameters is None:
+        return ()
+    return tuple(
+        TableReport(table.spec.name, table.rows, table.nbytes)
+        for table in parameters.tables
+    )
+
+
+def make_report(
+    parameters: Parameters | None,
+    tables: tuple[TableReport, ...],
+    staleness: Staleness,
+    ledger: Ledger,
+    *,
+    duplicates: int,
+) -> ShardReport:
+    """Collects what a shard reports.
+
+    Args:
+        parameters: Its parameters, `None` before a join.
+        tables: What `report_tables` said about them.
+        staleness: Its staleness.
+        ledger: Its ledger.
+        duplicates: Pushes of batches that the ledger held.
+    """
+    nbytes, iterations, rate, fingerprint = 0, 0, 0.0, ""
+    if parameters is not None:
+        nbytes = parameters.dense.nbytes + sum(t.nbytes for t in tables)
+        iterations = parameters.iterations
+        if parameters.signature.optimizers:
+            rate = parameters.learning_rate(0)
+        fingerprint = parameters.signature.sha256()
+    return ShardReport(
+        version=staleness.version,
+        iterations=iterations,
+        nbytes=nbytes,
+        tables=tables,
+        staleness_counts=staleness.counts,
+        staleness_max=staleness.maximum,
+        staleness_sum=staleness.total,
+        examples_by_epoch=ledger.examples_by_epoch(),
+        batches=ledger.batches,
+        refused_pushes=staleness.refused,
+        nonfinite_pushes=ledger.nonfinite_batches,
+        nonfinite_examples=ledger.nonfinite_examples,
+        duplicate_pushes=duplicates,
+        members_number=staleness.clocks.number,
+        learning_rate=rate,
+        signature_sha256=fingerprint,
+    )

@@ -57,7 +57,13 @@ class Server:
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result()
 
     async def _start(self) -> None:
-        self.servicer = ShardServicer(self.shard, job_id="j", threads=THREADS)
+        self.failed = threading.Event()
+        self.servicer = ShardServicer(
+            self.shard,
+            job_id="j",
+            on_failure=self.failed.set,
+            threads=THREADS,
+        )
         self._server = rpc.make_server(self.servicer, SERVICE, self.address)
         await self._server.start()
 
@@ -521,3 +527,17 @@ def test_messages_of_any_size(serve, count):
     rows = read(server.call("Pull", look, large=True).rows[0])
     np.testing.assert_array_equal(rows, np.full((count, 2), 0.5))
     assert server.status().rows == count
+
+
+def test_half_an_update_is_told(serve, monkeypatch):
+    server = serve().prepare()
+
+    def broken(*args, **kwargs):
+        raise MemoryError("no room")
+
+    server.call("Push", push_request(0))
+    assert not server.failed.is_set()
+    monkeypatch.setattr(server.shard._parameters.dense, "apply", broken)
+    error = error_of(server, "Push", push_request(1))
+    assert (error.code, error.message) == ("INTERNAL", "MemoryError: no room")
+    assert server.failed.is_set()
