@@ -73,7 +73,7 @@ class Dispatch:
         self.on_states: Callable[[WorkItem, master_pb2.MetricStates], None] = (
             lambda item, states: None
         )
-        # Tasks of lost workers, in which shards may differ.
+        # Unfinished tasks of lost workers, in which shards may differ.
         self.lost_tasks: set[TaskKey] = set()
         # When the first training task was handed out.
         self.began: float | None = None
@@ -198,6 +198,10 @@ class Dispatch:
             self._failed(lease.item, request)
         else:
             self._finished(lease, request)
+        key = (lease.item.epoch, lease.item.task)
+        came_back = training is not None and key in self.lost_tasks
+        if came_back and not self.stopping:
+            self.budget.ask()
         self._check_idle(worker)
         self._changes.notify()
 
@@ -246,7 +250,9 @@ class Dispatch:
                 return lease
         if interrupted or self.interrupting or self.stopping:
             return None
-        return self.training.take(worker) if self.training else None
+        if self.training is None:
+            return None
+        return self.training.take(worker, first=self.budget.owed)
 
     def _may(self, worker: int, item: WorkItem) -> bool:
         chief = worker == self.membership.chief

@@ -1,5 +1,7 @@
 """Whether a job kept its promises: nothing lost, nothing applied twice."""
 
+import functools
+import operator
 from collections.abc import Sequence
 
 from elastic_keras.master.tasks import TrainingTasks
@@ -73,9 +75,24 @@ def trained_examples(statuses: Sequence[ps_pb2.ShardStatus]) -> int:
     return min((_examples(status) for status in statuses), default=0)
 
 
-def steps_done(statuses: Sequence[ps_pb2.ShardStatus]) -> int:
-    """Returns the batches that every shard has taken or refused."""
-    return min((s.batches + s.nonfinite_pushes for s in statuses), default=0)
+def steps_done(
+    statuses: Sequence[ps_pb2.ShardStatus],
+    bitmaps: Sequence[Sequence[bytes]] = (),
+) -> int:
+    """Returns the batches that every shard has taken or refused.
+
+    Args:
+        statuses: The status of each shard.
+        bitmaps: For each task that may be half-pushed, each shard's batches
+            of it (`ProgressReply.batches`).
+    """
+    done = [s.batches + s.nonfinite_pushes for s in statuses]
+    for maps in bitmaps:
+        numbers = _numbers(maps)
+        every = functools.reduce(operator.and_, numbers)
+        for shard, number in enumerate(numbers):
+            done[shard] -= _ones(number & ~every)
+    return min(done, default=0)
 
 
 def unfinished(bitmaps: Sequence[bytes]) -> int:
@@ -88,12 +105,18 @@ def unfinished(bitmaps: Sequence[bytes]) -> int:
         Number of batches, up to the last one that any shard holds, that
         some shard lacks.
     """
-    numbers = [int.from_bytes(b, "little") for b in bitmaps]
-    some = every = numbers[0]
-    for number in numbers[1:]:
-        some |= number
-        every &= number
-    return some.bit_length() - bin(every).count("1")
+    numbers = _numbers(bitmaps)
+    some = functools.reduce(operator.or_, numbers)
+    every = functools.reduce(operator.and_, numbers)
+    return some.bit_length() - _ones(every)
+
+
+def _numbers(bitmaps: Sequence[bytes]) -> list[int]:
+    return [int.from_bytes(bitmap, "little") for bitmap in bitmaps]
+
+
+def _ones(number: int) -> int:
+    return bin(number).count("1")
 
 
 def _examples(status: ps_pb2.ShardStatus) -> int:

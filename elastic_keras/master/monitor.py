@@ -15,8 +15,6 @@ from elastic_keras.wire.proto import ps_pb2
 
 _POLL_SECONDS = 1.0
 _PATIENCE = 5.0
-# A worker that the launcher restarts is back by then.
-_OWED_SECONDS = 30.0
 
 
 class Monitor:
@@ -56,7 +54,6 @@ class Monitor:
                 self._poll,
                 self._watch_workers,
                 self._settle,
-                self._forgive,
             )
         ]
 
@@ -101,27 +98,17 @@ class Monitor:
         dispatch = self._dispatch
         budget = dispatch.budget
         await wait_until(self._changes, lambda: budget.asks_ledgers)
-        owed = {
-            (epoch, task): end_checks.unfinished(
-                await self._shards.progress(epoch, task)
-            )
-            for epoch, task in sorted(dispatch.lost_tasks)
-        }
+        bitmaps = [
+            (task, await self._shards.progress(*task))
+            for task in sorted(dispatch.lost_tasks)
+        ]
         statuses = await self._shards.status()
         # No step runs until this is settled, so all answers agree.
-        budget.resolve(end_checks.steps_done(statuses), owed)
-        dispatch.lost_tasks.clear()
+        budget.resolve(
+            end_checks.steps_done(statuses, [maps for _, maps in bitmaps]),
+            {task: end_checks.unfinished(maps) for task, maps in bitmaps},
+        )
         self._changes.notify()
-
-    async def _forgive(self) -> None:
-        """Gives up on steps that are kept for a task that nobody takes."""
-        training, budget = self._dispatch.training, self._dispatch.budget
-        before = budget.owed
-        await asyncio.sleep(_OWED_SECONDS)
-        for task in before & budget.owed:
-            if training is not None and not training.held(task):
-                budget.forgive(task)
-                self._changes.notify()
 
     async def _forever(self, part: Callable[[], Awaitable[None]]) -> None:
         while True:

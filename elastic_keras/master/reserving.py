@@ -71,6 +71,8 @@ class Reserving:
             if granted:
                 return await self._grant(request, granted, deadline)
             self._pause(worker)
+            if self._blocks(worker):
+                return master_pb2.ReserveStepsReply(stop=True)
             if not await self._changes.wait(deadline - self._clock()):
                 return self._flags()
 
@@ -94,8 +96,28 @@ class Reserving:
             worker,
             want,
             num_workers=self._dispatch.membership.alive,
-            holds=training.keys(worker),
+            # A task that it holds beyond this one is not begun.
+            task=training.keys(worker)[0],
         )
+
+    def _blocks(self, worker: int) -> bool:
+        """Whether a worker that waits holds up steps kept for a task.
+
+        All that is left is kept for tasks that a lost worker left
+        half-pushed. Someone has to take one of them up first: this worker
+        hands back what it has, and is given such a task.
+        """
+        training, budget = self._dispatch.training, self._budget
+        if training is None or not budget.owed or budget.available:
+            return False
+        if budget.asks_ledgers or not training.holds(worker):
+            return False
+        begun = {
+            training.keys(other.number)[0]
+            for other in self._dispatch.membership.workers
+            if training.holds(other.number)
+        }
+        return not (begun & budget.owed or budget.outstanding(worker))
 
     def _trains(self, worker: int) -> bool:
         training = self._dispatch.training

@@ -1,6 +1,6 @@
 """Leave to start steps, so that evaluations and the end fall on exact steps."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
 # A training task: (epoch, task).
 TaskKey = tuple[int, int]
@@ -26,8 +26,8 @@ class StepBudget:
         self._evaluation_steps = evaluation_steps
         self._max_steps = max_steps
         self._granted: dict[int, int] = {}
-        # Steps of lost workers, of which only the ledgers know the fate.
-        self._unknown = 0
+        # There are steps of which only the ledgers know whether they are done.
+        self._asking = False
         # Steps kept for who takes over a task with half-pushed batches.
         self._owed: dict[TaskKey, int] = {}
         self.done = 0
@@ -43,7 +43,7 @@ class StepBudget:
         """Steps that may be granted now; `None` for any number."""
         if self.boundary is None:
             return None
-        if self._unknown:
+        if self._asking:
             return 0
         kept = sum(self._granted.values()) + sum(self._owed.values())
         return max(0, self.boundary - self.done - kept)
@@ -61,7 +61,7 @@ class StepBudget:
     @property
     def asks_ledgers(self) -> bool:
         """Whether it is time to ask the ledgers for lost workers' steps."""
-        return bool(self._unknown) and not self._granted
+        return self._asking and not self._granted
 
     @property
     def owed(self) -> frozenset[TaskKey]:
@@ -70,7 +70,7 @@ class StepBudget:
 
     @property
     def _busy(self) -> bool:
-        return bool(self._granted or self._unknown)
+        return bool(self._granted) or self._asking
 
     def outstanding(self, worker: int) -> int:
         """Returns the worker's granted steps that are not settled."""
@@ -82,7 +82,7 @@ class StepBudget:
         want: int,
         *,
         num_workers: int,
-        holds: Collection[TaskKey] = (),
+        task: TaskKey | None = None,
     ) -> int:
         """Grants steps.
 
@@ -91,7 +91,7 @@ class StepBudget:
             want: Most steps that it can use.
             num_workers: Workers that share what is left: nobody gets so
                 much of it that the others have to wait long.
-            holds: Training tasks that the worker has.
+            task: The training task that the worker is at.
 
         Returns:
             Number of steps granted, 0 where none is left.
@@ -100,8 +100,8 @@ class StepBudget:
         if available is None:
             return want
         granted = 0
-        if not self._unknown:
-            granted = self._take_owed(want, holds)
+        if not self._asking:
+            granted = self._take_owed(want, task)
         if not granted:
             share = max(1, available // (2 * max(1, num_workers)))
             granted = max(0, min(want, share, available))
@@ -125,7 +125,12 @@ class StepBudget:
 
     def lose(self, worker: int) -> None:
         """Takes note that a worker is gone with the steps it had."""
-        self._unknown += self._granted.pop(worker, 0)
+        if self._granted.pop(worker, 0):
+            self._asking = True
+
+    def ask(self) -> None:
+        """Asks the ledgers: a task with half-pushed batches came back."""
+        self._asking = self.needed
 
     def resolve(self, done: int, owed: Mapping[TaskKey, int]) -> None:
         """Takes what the ledgers say, while no step runs.
@@ -135,29 +140,28 @@ class StepBudget:
             owed: For tasks of lost workers, the steps up to the last batch
                 that only some shards hold.
         """
-        self._unknown = 0
+        self._asking = False
         self.done = max(self.done, done)
         self._owed.update({key: n for key, n in owed.items() if n})
         while self.boundary is not None and self.boundary < self.done:
             self.boundary = self._next_boundary(self.boundary)
 
     def forgive(self, task: TaskKey) -> None:
-        """Keeps no more steps for a task: it is done, or nobody takes it."""
+        """Keeps no more steps for a task that is done."""
         self._owed.pop(task, None)
 
     def advance(self) -> None:
         """Opens the steps up to the next boundary."""
         self.boundary = self._next_boundary(self.done)
 
-    def _take_owed(self, want: int, holds: Collection[TaskKey]) -> int:
-        for task in holds:
-            if owed := self._owed.get(task, 0):
-                taken = min(want, owed)
-                self._owed[task] = owed - taken
-                if owed == taken:
-                    del self._owed[task]
-                return taken
-        return 0
+    def _take_owed(self, want: int, task: TaskKey | None) -> int:
+        if task is None or task not in self._owed:
+            return 0
+        taken = min(want, self._owed[task])
+        self._owed[task] -= taken
+        if not self._owed[task]:
+            del self._owed[task]
+        return taken
 
     def _set(self, worker: int, outstanding: int) -> None:
         if outstanding:

@@ -67,10 +67,6 @@ class TaskQueue:
         """Returns whether the worker has an item."""
         return bool(self._held.get(worker))
 
-    def has(self, accept: Callable[[WorkItem], bool]) -> bool:
-        """Returns whether anyone has an item that `accept` allows."""
-        return any(accept(lease.item) for lease in self._running.values())
-
     def items(self, worker: int) -> list[WorkItem]:
         """Returns what the worker has, in the order it got it."""
         held = self._held.get(worker, ())

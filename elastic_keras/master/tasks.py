@@ -1,7 +1,7 @@
 """The training tasks of a job, epoch after epoch."""
 
 import collections
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -89,12 +89,24 @@ class TrainingTasks:
         """Permits tasks of all epochs up to and including this one."""
         self._allowed = max(self._allowed, min(epoch, self._num_epochs - 1))
 
-    def take(self, worker: int) -> Lease | None:
+    def take(
+        self, worker: int, first: Collection[TaskKey] = ()
+    ) -> Lease | None:
         """Hands a worker the next task.
+
+        Args:
+            worker: Who gets it.
+            first: Tasks that come before all others.
 
         Returns:
             The lease, or `None` where no task may be handed out now.
         """
+        if first:
+            lease = self._queue.take(
+                worker, lambda item: (item.epoch, item.task) in first
+            )
+            if lease is not None:
+                return lease
         if not self._queue.waiting:
             self._refill()
         return self._queue.take(worker)
@@ -110,10 +122,6 @@ class TrainingTasks:
     def keys(self, worker: int) -> list[TaskKey]:
         """Returns the tasks that a worker has, in the order it got them."""
         return [(i.epoch, i.task) for i in self._queue.items(worker)]
-
-    def held(self, task: TaskKey) -> bool:
-        """Returns whether anyone has the task."""
-        return self._queue.has(lambda i: (i.epoch, i.task) == task)
 
     def finish(self, lease: Lease, counts: Counts) -> None:
         """Takes a report that a task is done."""

@@ -170,6 +170,7 @@ class StandInWorker:
         self.hooks = []
         self.trained = []
         self.evaluated = []
+        self.dead = False
         self._member = 0
         self._step = 0
         self._granted = 0
@@ -193,6 +194,7 @@ class StandInWorker:
             pass
         finally:
             feeder.cancel()
+            await asyncio.gather(feeder, return_exceptions=True)
 
     async def _feed(self, tasks):
         while True:
@@ -344,6 +346,11 @@ class StandInWorker:
         return {"loss": loss}
 
     async def _pause(self):
+        await self._turns()
+        if self.dead:
+            raise asyncio.CancelledError
+
+    async def _turns(self):
         for _ in range(self.rng.randint(0, self.habits.pace)):
             await asyncio.sleep(0)
 

@@ -25,23 +25,23 @@ class _ShardServicer:
         self.members = []
         self.examples = {}
 
-    async def Join(self, request):
+    async def Join(self, request):  # noqa: N802
         self.calls.append(("Join", request))
         return ps_pb2.ShardJoinReply()
 
-    async def SetMembers(self, request):
+    async def SetMembers(self, request):  # noqa: N802
         self.members.append((request.number, list(request.members)))
         return tensor_pb2.Empty()
 
-    async def Flush(self, request):
+    async def Flush(self, request):  # noqa: N802
         self.calls.append(("Flush", request))
         return ps_pb2.FlushReply(iterations=3)
 
-    async def Finalize(self, request):
+    async def Finalize(self, request):  # noqa: N802
         self.calls.append(("Finalize", request))
         return tensor_pb2.Empty()
 
-    async def GetStatus(self, request):
+    async def GetStatus(self, request):  # noqa: N802
         return ps_pb2.ShardStatus(
             shard=0, batches=3, version=3, examples_by_epoch=self.examples
         )
