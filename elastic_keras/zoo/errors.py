@@ -1,9 +1,11 @@
 """Exceptions of users' code, told apart from ours."""
 
+import importlib
 import os
 import traceback
 
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_IMPORTS = os.path.dirname(os.path.abspath(importlib.__file__)) + os.sep
 _LIBRARIES = tuple(
     f"{os.sep}{folder}{os.sep}{name}{os.sep}"
     for folder in ("site-packages", "dist-packages")
@@ -54,6 +56,6 @@ def _is_users(filename: str) -> bool:
     if filename.startswith("<frozen ") or "__autograph_generated" in filename:
         return False
     path = os.path.abspath(filename)
-    return not path.startswith(_OURS) and not any(
+    return not path.startswith((_OURS, _IMPORTS)) and not any(
         name in path for name in _LIBRARIES
     )

@@ -8,9 +8,7 @@ import tensorflow as tf
 
 NUM_INTEGERS = 13
 NUM_CATEGORIES = 26
-_DEFAULTS = (
-    [[0.0]] + [[float("nan")]] * NUM_INTEGERS + [[""]] * NUM_CATEGORIES
-)
+_DEFAULTS = [[0.0]] + [[float("nan")]] * NUM_INTEGERS + [[""]] * NUM_CATEGORIES
 
 
 def dataset_fn(dataset, mode, metadata):

@@ -18,14 +18,17 @@ from collections.abc import Iterator
 
 import numpy as np
 
+ROWS = 500_000
 NUM_INTEGERS = 13
 # Distinct values of each categorical feature, from the few of a device type
 # to the many of a page.
+# fmt: off
 VOCABULARY = (
-    (300, 200, 5000, 3000, 60, 12, 2000, 80, 3, 4000, 2000, 5000, 1000)
-    + (20, 1500, 3000, 10, 1000, 500, 4, 4000, 12, 15, 2500, 40, 2000)
-)  # fmt: skip
-_PAIRS = ((0, 8), (1, 5), (4, 16), (7, 19), (13, 22), (24, 21))
+    300, 200, 1200, 800, 60, 12, 600, 80, 3, 1000, 600, 1500, 400,
+    20, 500, 900, 10, 350, 200, 4, 1200, 12, 15, 700, 40, 600,
+)
+# fmt: on
+_PAIRS = ((5, 8), (16, 19), (13, 22), (21, 8))
 _CHUNK = 100_000
 _LARGEST_INTEGER = 50_000
 
@@ -62,12 +65,12 @@ class Planted:
         # matter little: what cannot be learned from the rows at hand would
         # only lower what a model can reach.
         self._weights = [
-            0.35 * random.normal(size=len(p) + 1) * _weight_of(p)
+            0.45 * random.normal(size=len(p) + 1) * _weight_of(p)
             for p in self._shares
         ]
         self._vectors = {
             feature: random.normal(size=(VOCABULARY[feature] + 1, 2))
-            for feature in itertools.chain(*_PAIRS)
+            for feature in sorted(set(itertools.chain(*_PAIRS)))
         }
         self._missing = random.choice((0.0, 0.02, 0.2), size=len(VOCABULARY))
         self._integer_missing = random.choice(
@@ -89,9 +92,7 @@ class Planted:
             values[:, feature] = random.choice(len(share), count, p=share)
             gone = random.random(count) < self._missing[feature]
             values[gone, feature] = -1
-        logs = self._scale * np.abs(
-            random.normal(size=(count, NUM_INTEGERS))
-        )
+        logs = self._scale * np.abs(random.normal(size=(count, NUM_INTEGERS)))
         integers = np.minimum(np.expm1(logs), _LARGEST_INTEGER).astype(np.int64)
         gone = random.random(integers.shape) < self._integer_missing
         integers[gone] = -1
@@ -106,7 +107,7 @@ class Planted:
         for a, b in _PAIRS:
             left = self._vectors[a][values[:, a]]
             right = self._vectors[b][values[:, b]]
-            logit += 0.3 * (left * right).sum(axis=1)
+            logit += 0.25 * (left * right).sum(axis=1)
         known = integers >= 0
         level = np.log1p(np.maximum(integers, 0)) / self._scale - 0.8
         curve = self._slope * level + self._bend * (level**2 - 0.36)
@@ -170,13 +171,13 @@ def _log_loss(label: np.ndarray, probability: np.ndarray) -> float:
 
 
 def _zipf(size: int) -> np.ndarray:
-    share = 1 / (np.arange(size) + 2.0) ** 1.1
+    share = 1 / (np.arange(size) + 2.0) ** 1.4
     return share / share.sum()
 
 
 def _weight_of(share: np.ndarray) -> np.ndarray:
     """Returns how much each value matters; the last is a missing one."""
-    return np.append(share / (share + 0.002), 1.0)
+    return np.append(share / (share + 0.02), 1.0)
 
 
 def _names(seed: int) -> list[np.ndarray]:
@@ -217,7 +218,9 @@ def _lines(
 ) -> Iterator[str]:
     columns = [integers[rows.label].tolist()]
     columns += [integers[c].tolist() for c in rows.integers.T]
-    columns += [n[c].tolist() for n, c in zip(names, rows.values.T, strict=True)]
+    columns += [
+        n[c].tolist() for n, c in zip(names, rows.values.T, strict=True)
+    ]
     for fields in zip(*columns, strict=True):
         yield "\t".join(fields) + "\n"
 
@@ -226,7 +229,7 @@ def main() -> None:
     """Makes data as the command line says."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("output", help="folder to write to")
-    parser.add_argument("--rows", type=int, default=200_000)
+    parser.add_argument("--rows", type=int, default=ROWS)
     parser.add_argument("--seed", type=int, default=0)
     flags = parser.parse_args()
     print(json.dumps(make(flags.output, flags.rows, flags.seed)))
