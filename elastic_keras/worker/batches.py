@@ -72,6 +72,13 @@ def spec_of(element: Any) -> Any:
 def _open(spec: tf.TypeSpec) -> tf.TypeSpec:
     if isinstance(spec, tf.NoneTensorSpec):
         return spec
+    if not isinstance(
+        spec, tf.TensorSpec | tf.SparseTensorSpec | tf.RaggedTensorSpec
+    ):
+        raise ConfigError(
+            "A batch holds dense, ragged or sparse tensors. "
+            f"Received: a part of spec {spec}"
+        )
     shape = spec.shape
     if shape.rank is None:
         return spec
@@ -85,15 +92,10 @@ def _open(spec: tf.TypeSpec) -> tf.TypeSpec:
         return tf.TensorSpec(opened, spec.dtype)
     if isinstance(spec, tf.SparseTensorSpec):
         return tf.SparseTensorSpec(opened, spec.dtype)
-    if isinstance(spec, tf.RaggedTensorSpec):
-        return tf.RaggedTensorSpec(
-            opened,
-            spec.dtype,
-            spec.ragged_rank,
-            spec.row_splits_dtype,
-            spec.flat_values_spec,
-        )
-    raise ConfigError(
-        "A batch holds dense, ragged or sparse tensors. "
-        f"Received: a part of spec {spec}"
+    return tf.RaggedTensorSpec(
+        opened,
+        spec.dtype,
+        spec.ragged_rank,
+        spec.row_splits_dtype,
+        spec.flat_values_spec,
     )

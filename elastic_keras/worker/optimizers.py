@@ -145,13 +145,11 @@ def optimizer_spec(optimizer: Any) -> OptimizerSpec:
 
 
 def _learning_rate(optimizer: Any) -> tuple[float, ScheduleSpec | None]:
-    config = optimizer.get_config()["learning_rate"]
-    if isinstance(config, int | float):
-        # Keras holds the rate as float32.
-        return float(np.float32(config)), None
-    name = config.get("class_name") if isinstance(config, dict) else None
-    kind = getattr(keras.optimizers.schedules, str(name), None)
     schedule = optimizer._learning_rate
+    if isinstance(schedule, keras.Variable):
+        return float(np.asarray(schedule)), None
+    name = type(schedule).__name__
+    kind = getattr(keras.optimizers.schedules, name, None)
     if name not in _SCHEDULES or type(schedule) is not kind:
         raise ConfigError(
             "A learning rate is a number or one of Keras's schedules "
@@ -169,7 +167,9 @@ def decays(optimizer: Any, variable: Any) -> bool:
         variable: Keras variable.
     """
     keys = getattr(optimizer, "_exclude_from_weight_decay", None) or set()
-    return id(variable) not in keys and decays_name(optimizer, variable.name)
+    if optimizer._var_key(variable) in keys:
+        return False
+    return decays_name(optimizer, variable.name)
 
 
 def decays_name(optimizer: Any, name: str) -> bool:
