@@ -164,7 +164,7 @@ class ShardServicer:
             raise rpc.WireError(f"mode: unknown. Received: mode={request.mode}")
         return await self._run(
             lambda: self._pull(request),
-            small=request.ByteSize() < _INLINE_PULL_BYTES
+            small=rpc.request_bytes() < _INLINE_PULL_BYTES
             and self._shard.dense_nbytes < _INLINE_BYTES,
         )
 
@@ -206,7 +206,7 @@ class ShardServicer:
         try:
             result = await self._run(
                 lambda: self._shard.push(_push(request)),
-                small=request.ByteSize() < _INLINE_BYTES,
+                small=rpc.request_bytes() < _INLINE_BYTES,
             )
         finally:
             self._after_update()
@@ -286,6 +286,7 @@ class ShardServicer:
             members_number=report.members_number,
             learning_rate=report.learning_rate,
             signature_sha256=report.signature_sha256,
+            uses_ema=report.uses_ema,
         )
         for table in report.tables:
             status.tables.add(
@@ -301,8 +302,10 @@ def _statuses() -> Iterator[None]:
         yield
     except BadRequestError as error:
         raise rpc.WireError(str(error)) from error
-    except (NotReadyError, MemberLeftError) as error:
+    except NotReadyError as error:
         raise rpc.Refused("FAILED_PRECONDITION", str(error)) from error
+    except MemberLeftError as error:
+        raise rpc.Refused("ABORTED", str(error)) from error
 
 
 def _ids(tensor: tensor_pb2.Tensor, table: int) -> np.ndarray:

@@ -38,6 +38,7 @@ class ShardReport:
         members_number: Number of the newest list of members, or -1.
         learning_rate: Present rate of the model's first optimizer.
         signature_sha256: Fingerprint of the model; empty before a join.
+        uses_ema: Whether an optimizer keeps averages of parameters.
     """
 
     version: int
@@ -56,6 +57,7 @@ class ShardReport:
     members_number: int
     learning_rate: float
     signature_sha256: str
+    uses_ema: bool
 
 
 def report_tables(parameters: Parameters | None) -> tuple[TableReport, ...]:
@@ -85,13 +87,15 @@ def make_report(
         ledger: Its ledger.
         duplicates: Pushes of batches that the ledger held.
     """
-    nbytes, iterations, rate, fingerprint = 0, 0, 0.0, ""
+    nbytes, iterations, rate = 0, 0, 0.0
+    fingerprint, ema = "", False
     if parameters is not None:
         nbytes = parameters.dense.nbytes + sum(t.nbytes for t in tables)
         iterations = parameters.iterations
         if parameters.signature.optimizers:
             rate = parameters.learning_rate(0)
         fingerprint = parameters.signature.sha256()
+        ema = any(spec.use_ema for spec in parameters.signature.optimizers)
     return ShardReport(
         version=staleness.version,
         iterations=iterations,
@@ -109,4 +113,5 @@ def make_report(
         members_number=staleness.clocks.number,
         learning_rate=rate,
         signature_sha256=fingerprint,
+        uses_ema=ema,
     )
