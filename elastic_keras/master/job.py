@@ -24,6 +24,7 @@ from elastic_keras.master.shards import ShardCalls
 from elastic_keras.master.side_tasks import wait_until
 from elastic_keras.master.stats import HeartbeatStats
 from elastic_keras.master.steps import StepBudget
+from elastic_keras.master.threads import in_thread
 from elastic_keras.wire.errors import RpcError
 from elastic_keras.wire.proto import master_pb2
 from elastic_keras.zoo.errors import UserCodeError, user_traceback
@@ -205,17 +206,9 @@ class Job:
                 change.cancel()
             pause.cancel()
 
-    async def wait_for_goodbyes(self, seconds: float) -> None:
-        """Waits until no worker is left, or the time is over."""
-        gone = wait_until(self._changes, lambda: not self.membership.alive)
-        try:
-            await asyncio.wait_for(gone, seconds)
-        except asyncio.TimeoutError:
-            _LOGGER.warning("Workers did not leave")
-
     async def _work(self) -> None:
         ranges, _ = await asyncio.gather(
-            asyncio.to_thread(self._scan, self.config), self._shards.join()
+            in_thread(lambda: self._scan(self.config)), self._shards.join()
         )
         _LOGGER.info(
             "%d records in %d tasks, %d to evaluate on",
@@ -263,6 +256,8 @@ class Job:
             return failed(str(outcome), 2)
         if isinstance(outcome, UserCodeError):
             return failed(outcome.traceback_text)
+        if isinstance(outcome, RpcError):
+            return failed(f"A shard refused the master: {outcome}")
         _LOGGER.error("The master failed", exc_info=outcome)
         return failed(user_traceback(outcome))
 
