@@ -8,7 +8,9 @@ from elastic_keras.wire import checksums
 from elastic_keras.wire.errors import WireError
 from elastic_keras.wire.proto import tensor_pb2
 
-PIECE_BYTES = 2 << 20
+# Measured with 1, 2 and 4 MiB: 1 MiB is the fastest for 32 MiB, and pieces
+# beat one message from about 16 MiB on; below, their own cost is larger.
+PIECE_BYTES = 1 << 20
 # A serialised message larger than this travels in pieces.
 LARGE_BYTES = 16 << 20
 

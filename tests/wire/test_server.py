@@ -49,7 +49,7 @@ def _damaged():
         (_cut()[:2], "pieces: the message has"),
         (_cut()[1:], "piece 0: the message has 0 bytes"),
         (_damaged(), "piece 1: the checksum"),
-        (_cut() + _cut()[-1:], "piece 3: the message has"),
+        (_cut() + _cut()[-1:], f"piece {len(_cut())}: the message has"),
         (_cut(9 << 20), "total_bytes: a message has at most"),
         (list(pieces.cut(b"\xff" * 100, "Push")), "not a PushRequest"),
     ],
