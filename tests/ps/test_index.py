@@ -46,6 +46,11 @@ def _unmix(hashes):
     return undo_shift(x, 27).view(np.int64)
 
 
+def _high(ids):
+    """The high halves of the ids' hashes."""
+    return np.array([mix(row_id) for row_id in ids], np.uint64) >> np.uint64(32)
+
+
 class IndexMachine(RuleBasedStateMachine):
     """Inserts runs of ids, some known, and looks all up after each."""
 
@@ -94,7 +99,7 @@ TestIndexMachine.settings = settings(
 
 def test_a_look_up_is_right_at_every_moment_of_growth():
     index = _index(200_000)
-    ids = _ids(_unmix(np.random.default_rng(0).permutation(150_000) << 40))
+    ids = _ids(np.random.default_rng(0).permutation(120_000) * 7919)
     frontiers = set()
     for start in range(0, len(ids), 997):
         index.find_or_insert(ids[start : start + 997])
@@ -122,7 +127,7 @@ def test_ids_chosen_to_collide_are_kept_apart():
     # All at the last position, more than there is overflow for.
     low = np.arange(20_000, dtype=np.uint64)
     ids = _ids(_unmix((np.uint64(0xFFFFFFFF) << np.uint64(32)) | low))
-    assert np.array_equal(mix.py_func(ids[0]) >> np.uint64(32), 0xFFFFFFFF)
+    assert set(_high(ids).tolist()) == {0xFFFFFFFF}
     rows = index.find_or_insert(ids)
     assert np.array_equal(rows, np.arange(len(ids)))
     assert np.array_equal(index.find(ids, 2), rows)
@@ -138,9 +143,9 @@ def test_ids_chosen_to_collide_are_kept_apart():
 def test_a_shard_s_ids_spread_over_all_positions(num_shards, stride):
     ids = np.arange(num_shards * 4000, dtype=np.int64) * stride
     mine = ids[routing.owners(ids, num_shards) == 0]
-    with np.errstate(over="ignore"):
-        high = mix.py_func(mine.view(np.uint64)) >> np.uint64(60)
-    counts = np.bincount(high.astype(int), minlength=16)
+    counts = np.bincount(
+        (_high(mine) >> np.uint64(28)).astype(int), minlength=16
+    )
     expected = len(mine) / 16
     chi_square = np.sum((counts - expected) ** 2 / expected)
     # 15 degrees of freedom: above 60 about once in a million.
@@ -159,10 +164,7 @@ def test_no_room_is_an_error_and_changes_nothing():
 
 def test_memory_stays_bounded_while_buckets_move():
     index = _index(1_200_000)
-    worst = 0.0
     for start in range(0, 1_200_000, 20_000):
         index.find_or_insert(_ids(range(start, start + 20_000)))
-        if index.rows >= 200_000:
-            worst = max(worst, index.nbytes / index.rows)
-    # 5 bytes a bucket, of which at least 64 % are full.
-    assert worst < 5 / 0.64 + 0.5
+        # 5 bytes a bucket; 70 % of those in use are full. Pages are whole.
+        assert index.nbytes <= index.rows * 5 / 0.7 + (4 << 20)
