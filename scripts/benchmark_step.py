@@ -358,10 +358,12 @@ class Shard:
         self._process.terminate()
         self._process.wait()
 
-    @property
-    def pid(self) -> int:
-        """The process."""
-        return self._process.pid
+    def cpu_seconds(self) -> float:
+        """Returns the processor time that it has used."""
+        import psutil
+
+        times = psutil.Process(self._process.pid).cpu_times()
+        return times.user + times.system
 
 
 def _malloc() -> dict[str, str]:
@@ -379,9 +381,16 @@ def _ratio(batch_size: int, folder: str) -> dict:
         bench.with_shard(steps)
         bench.stats.take()
         alone, with_shard = [], []
+        cpu = {"alone": 0.0, "worker": 0.0, "shard": 0.0}
         for _ in range(_FLAGS.rounds):
+            start = time.process_time()
             alone.append(bench.without_shard(steps))
+            middle = time.process_time()
+            of_shard = shard.cpu_seconds()
             with_shard.append(bench.with_shard(steps))
+            cpu["alone"] += middle - start
+            cpu["worker"] += time.process_time() - middle
+            cpu["shard"] += shard.cpu_seconds() - of_shard
         taken = bench.stats.take()
     best = statistics.median(alone)
     ours = statistics.median(with_shard)
@@ -394,6 +403,10 @@ def _ratio(batch_size: int, folder: str) -> dict:
         "alone_examples_per_second": round(batch_size / best),
         "examples_per_second": round(batch_size / ours),
         "ratio": round(best / ours, 3),
+        "cpu_ms": {
+            name: round(1e3 * seconds / steps / _FLAGS.rounds, 2)
+            for name, seconds in cpu.items()
+        },
         "pull_ms": round(1e3 * taken.pull.seconds / taken.pull.count, 2),
         "push_ms": round(1e3 * taken.push.seconds / taken.push.count, 2),
         "pull_bytes": taken.pull.bytes // taken.pull.count,
@@ -444,7 +457,8 @@ def _print_table(figures: dict) -> None:
             f"{entry['alone_examples_per_second']:>8,} alone, "
             f"ratio {entry['ratio']:.2f} "
             f"(pull {entry['pull_ms']} ms, push {entry['push_ms']} ms, "
-            f"{entry['unique_ids']:,} unique ids)"
+            f"{entry['unique_ids']:,} unique ids; processor ms a step: "
+            f"{entry['cpu_ms']})"
         )
     for entry in figures["rows"]:
         print(f"{entry['rows']:>12,} rows: {entry['median_ms']:.2f} ms a step")

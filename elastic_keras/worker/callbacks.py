@@ -9,12 +9,13 @@ import keras
 from elastic_keras.config import ConfigError
 from elastic_keras.wire.proto import master_pb2
 
-_BATCH_HOOKS = (
+_TRAIN_HOOKS = (
     "on_train_batch_begin",
     "on_train_batch_end",
     "on_batch_begin",
     "on_batch_end",
 )
+_TEST_HOOKS = ("on_test_batch_begin", "on_test_batch_end")
 
 
 class JobCallbacks:
@@ -22,7 +23,7 @@ class JobCallbacks:
 
     Epoch, train and test hooks come from the master as tasks, with logs
     merged over all workers; batch hooks run around this worker's own
-    batches.
+    batches, numbered from the epoch's or evaluation's begin.
 
     Args:
         callbacks: The module's callbacks.
@@ -48,7 +49,11 @@ class JobCallbacks:
         self._set_learning_rate = set_learning_rate
         self._refresh = refresh
         self._rates = self._learning_rates()
-        self._batch_hooks = any(map(_has_batch_hook, callbacks))
+        self.wants_train_batches = _override(callbacks, _TRAIN_HOOKS)
+        self.wants_test_batches = _override(callbacks, _TEST_HOOKS)
+        self._batch = 0
+        # Callbacks look at `model.optimizer`.
+        model.compile(optimizer=optimizers[0], auto_scale_loss=False)
         model.stop_training = False
         self._list = keras.callbacks.CallbackList(
             callbacks,
@@ -60,20 +65,24 @@ class JobCallbacks:
             steps=None,
         )
 
-    @property
-    def wanted(self) -> bool:
-        """Whether any callback overrides a hook of training batches."""
-        return self._batch_hooks
-
-    def begin(self, step: int) -> None:
+    def train_batch_begin(self) -> None:
         """Calls `on_train_batch_begin`."""
-        self._list.on_train_batch_begin(step, {})
+        self._list.on_train_batch_begin(self._batch, {})
         self._tell_learning_rates()
 
-    def end(self, step: int, logs: dict[str, float]) -> None:
+    def train_batch_end(self, logs: dict[str, float]) -> None:
         """Calls `on_train_batch_end`."""
-        self._list.on_train_batch_end(step, logs)
+        self._list.on_train_batch_end(self._batch, logs)
+        self._batch += 1
         self._tell_learning_rates()
+
+    def test_batch_begin(self, batch: int) -> None:
+        """Calls `on_test_batch_begin`."""
+        self._list.on_test_batch_begin(batch, {})
+
+    def test_batch_end(self, batch: int, logs: dict[str, float]) -> None:
+        """Calls `on_test_batch_end`."""
+        self._list.on_test_batch_end(batch, logs)
 
     def run(self, task: master_pb2.Task) -> dict[str, Any]:
         """Calls the hook of a `TASK_CALLBACK`.
@@ -87,6 +96,8 @@ class JobCallbacks:
         logs = json.loads(task.logs) if task.logs else {}
         if task.hook in ("on_epoch_end", "on_train_end", "on_test_end"):
             self._refresh()
+        if task.hook == "on_epoch_begin":
+            self._batch = 0
         if task.hook in ("on_epoch_begin", "on_epoch_end"):
             getattr(self._list, task.hook)(task.epoch, logs)
         elif task.hook in ("on_train_end", "on_test_end"):
@@ -145,11 +156,15 @@ def check(callbacks: Any) -> list[keras.callbacks.Callback]:
     return list(callbacks)
 
 
-def _has_batch_hook(callback: keras.callbacks.Callback) -> bool:
+def _override(
+    callbacks: list[keras.callbacks.Callback], hooks: tuple[str, ...]
+) -> bool:
+    """Whether any callback overrides one of the hooks."""
     return any(
         getattr(type(callback), hook)
         is not getattr(keras.callbacks.Callback, hook)
-        for hook in _BATCH_HOOKS
+        for callback in callbacks
+        for hook in hooks
     )
 
 

@@ -224,19 +224,24 @@ class PsClient:
         **options: Any,
     ) -> list[Any]:
         flags = large or [False] * len(requests)
-        if len(requests) == 1:
-            shard, request = requests[0]
-            client = self._clients[shard]
-            return [client.call(method, request, large=flags[0], **options)]
         calls = [
             self._clients[shard].call_future(
                 method, request, large=flag, **options
             )
-            for (shard, request), flag in zip(requests, flags, strict=True)
+            for (shard, request), flag in zip(
+                requests[1:], flags[1:], strict=True
+            )
         ]
-        # All of them, so that no call outlives an error of another.
-        futures.wait(calls)
-        return [call.result() for call in calls]
+        # One in this thread: a handoff to another costs as much as a call.
+        shard, request = requests[0]
+        try:
+            first = self._clients[shard].call(
+                method, request, large=flags[0], **options
+            )
+        finally:
+            # No call shall outlive an error of another.
+            futures.wait(calls)
+        return [first, *(call.result() for call in calls)]
 
 
 def _positions(bitmap: bytes) -> frozenset[int]:

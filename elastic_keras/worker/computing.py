@@ -20,14 +20,12 @@ _METRICS_SECONDS = 1.0
 class BatchHooks(Protocol):
     """Keras's hooks around a training batch."""
 
-    @property
-    def wanted(self) -> bool:
-        """Whether any callback overrides one."""
+    wants_train_batches: bool
 
-    def begin(self, step: int) -> None:
+    def train_batch_begin(self) -> None:
         """Calls `on_train_batch_begin`."""
 
-    def end(self, step: int, logs: dict[str, float]) -> None:
+    def train_batch_end(self, logs: dict[str, float]) -> None:
         """Calls `on_train_batch_end`."""
 
 
@@ -67,11 +65,11 @@ class TrainComputing:
     ) -> StepGradients:
         """Computes a batch's gradients; see `pipeline.Computing`."""
         hooks = self.hooks
-        if hooks is None or again or not hooks.wanted:
+        if hooks is None or again or not hooks.wants_train_batches:
             return self._compute(train.batch, pulled, again)
-        hooks.begin(train.index)
+        hooks.train_batch_begin()
         gradients = self._compute(train.batch, pulled, again)
-        hooks.end(train.index, self._steps.train_metrics.result())
+        hooks.train_batch_end(self._steps.train_metrics.result())
         return gradients
 
     def end_task(self) -> master_pb2.MetricStates:

@@ -1,14 +1,29 @@
-"""What the master is told about an exception."""
+"""What becomes of an exception that the user's code or input raised."""
 
+import os
+import sysconfig
+from collections.abc import Iterator
+from types import TracebackType
 from typing import Any
 
 import tensorflow as tf
 
 from elastic_keras.config import ConfigError
-from elastic_keras.zoo.errors import user_traceback
+from elastic_keras.wire.errors import RpcError
+from elastic_keras.zoo.errors import UserCodeError, user_traceback
+
+_OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_STANDARD_LIBRARY = sysconfig.get_paths()["stdlib"] + os.sep
+_LIBRARIES = tuple(
+    f"{os.sep}{folder}{os.sep}{name}{os.sep}"
+    for folder in ("site-packages", "dist-packages")
+    for name in ("tensorflow", "keras", "numpy", "optree", "absl")
+)
 
 
-def failure(error: BaseException, *, first_step: bool) -> dict[str, Any]:
+def failure(
+    error: BaseException, *, first_step: bool, spec: Any = None
+) -> dict[str, Any]:
     """Returns the fields of a report about a failed task.
 
     Args:
@@ -16,9 +31,58 @@ def failure(error: BaseException, *, first_step: bool) -> dict[str, Any]:
         first_step: No step has succeeded in this process. What Python raises
             then is raised while the model is traced: every other try would
             end the same way.
+        spec: Spec of the batches, for the message.
     """
+    if first_step and not isinstance(error, tf.errors.OpError):
+        final = at_the_start(error, spec)
+        if isinstance(final, ConfigError):
+            return {"error": str(final), "fatal": True, "exit_code": 2}
+        return {
+            "error": user_traceback(final),
+            "fatal": True,
+            "exit_code": 1,
+        }
     if isinstance(error, ConfigError):
         return {"error": str(error), "fatal": True, "exit_code": 2}
-    text = user_traceback(error)
-    traced = first_step and not isinstance(error, tf.errors.OpError)
-    return {"error": text, "fatal": traced, "exit_code": 1}
+    return {"error": user_traceback(error), "fatal": False, "exit_code": 1}
+
+
+def at_the_start(
+    error: BaseException, spec: Any = None
+) -> ConfigError | UserCodeError:
+    """Returns what an exception means that came before the first step.
+
+    With a frame of the user's code it is theirs. Without one, Keras or
+    TensorFlow could not put together what the user gave them.
+
+    Args:
+        error: The exception, other than an `RpcError`.
+        spec: Spec of the batches, for the message.
+    """
+    if isinstance(error, ConfigError | UserCodeError):
+        return error
+    if isinstance(error, RpcError):
+        raise error
+    if any(map(_is_users, _files(error.__traceback__))):
+        return UserCodeError("the model", error)
+    text = " ".join(str(error).split())
+    received = "" if spec is None else f" Received: batches of {spec}"
+    return ConfigError(
+        "The model, the loss, the metrics and what dataset_fn gives do not "
+        f"fit together: {type(error).__name__}: {text}.{received}"
+    )
+
+
+def _files(trace: TracebackType | None) -> Iterator[str]:
+    while trace is not None:
+        yield trace.tb_frame.f_code.co_filename
+        trace = trace.tb_next
+
+
+def _is_users(filename: str) -> bool:
+    if filename.startswith("<") or "__autograph_generated" in filename:
+        return False
+    path = os.path.abspath(filename)
+    if path.startswith((_OURS, _STANDARD_LIBRARY)):
+        return False
+    return not any(folder in path for folder in _LIBRARIES)

@@ -110,6 +110,8 @@ class JobData:
         self._readers: dict[str, DataReader] = {}
         self._pipelines: dict[int, BatchPipeline] = {}
         self._prepared: PreparedModel | None = None
+        # Spec of the batches opened last, for messages.
+        self.spec: Any = None
         self._steps: Steps | None = None
 
     def sample(self, message: master_pb2.RecordRange) -> Any:
@@ -135,7 +137,9 @@ class JobData:
         if not source.source:
             source = self._reader(kind).ranges(self._records_per_task())[0]
         raw, _ = self._read(kind, source, -1)
-        for batch in _trim(self._pipeline(kind)(raw)).take(1):
+        batches = _trim(self._pipeline(kind)(raw))
+        self.spec = batches.element_spec
+        for batch in batches.take(1):
             return batch
         raise ConfigError(
             "dataset_fn made no batch of the first records. "
@@ -171,7 +175,7 @@ class JobData:
     ) -> BatchPipeline:
         if self._prepared is None or self._steps is None:
             raise RuntimeError("There is no model yet.")
-        spec = _trim(self._pipeline(kind)(raw)).element_spec
+        self.spec = spec = _trim(self._pipeline(kind)(raw)).element_spec
         self._steps.expect(kind.step, spec)
         lookup = Lookup(self._prepared, spec, training=kind.step == "train")
         return self._pipeline(

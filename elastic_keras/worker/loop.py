@@ -10,6 +10,7 @@ from elastic_keras.wire.errors import RpcError
 from elastic_keras.wire.proto import master_pb2
 from elastic_keras.worker import callbacks as job_callbacks
 from elastic_keras.worker.client import PsClient
+from elastic_keras.worker.failures import at_the_start
 from elastic_keras.worker.heartbeat import Heartbeat
 from elastic_keras.worker.job_data import JobData
 from elastic_keras.worker.master_client import MasterClient
@@ -105,15 +106,19 @@ class Worker:
         data: JobData,
         sample: master_pb2.RecordRange,
     ) -> PreparedModel:
-        return prepare(
-            model,
-            zoo.loss,
-            zoo.optimizer() if self._config.data.training_data else None,
-            zoo.eval_metrics_fn,
-            sample_batch=data.sample(sample),
-            seed=self._config.model.seed,
-            threshold_bytes=self._config.model.embedding_threshold_bytes,
-        )
+        training = bool(self._config.data.training_data)
+        try:
+            return prepare(
+                model,
+                zoo.loss,
+                zoo.optimizer() if training else None,
+                zoo.eval_metrics_fn,
+                sample_batch=data.sample(sample),
+                seed=self._config.model.seed,
+                threshold_bytes=self._config.model.embedding_threshold_bytes,
+            )
+        except Exception as error:
+            raise at_the_start(error, data.spec) from error
 
     def _join_shards(self, prepared: PreparedModel, steps: Steps) -> PsClient:
         client = PsClient(

@@ -73,9 +73,14 @@ class OtherTasks:
         metrics = self._steps.evaluation_metrics
         metrics.reset()
         batches = examples = 0
+        hooks = self._test_hooks()
         for batch, pulled in self._pulled(opened.batches()):
             self._computing.assign(pulled.dense)
+            if hooks is not None:
+                hooks.test_batch_begin(batches)
             self._steps.evaluate(batch.data, pulled.rows, batch.inverse)
+            if hooks is not None:
+                hooks.test_batch_end(batches, metrics.result())
             batches += 1
             examples += batch.examples
         report = opened.report()
@@ -83,6 +88,14 @@ class OtherTasks:
         report.examples = examples
         report.states.CopyFrom(encode_states(metrics.state()))
         return report
+
+    def _test_hooks(self) -> JobCallbacks | None:
+        """Returns the callbacks if they want to see this worker's batches."""
+        # Only the chief has hooks around training batches.
+        if self._callbacks is None or self._computing.hooks is None:
+            return None
+        wanted = self._callbacks.wants_test_batches
+        return self._callbacks if wanted else None
 
     def _merge(self, task: master_pb2.Task) -> master_pb2.ReportTaskRequest:
         states = decode_states(task.states)

@@ -91,7 +91,11 @@ class ModelWork:
         )
 
     def _describe(self, error: BaseException) -> dict[str, Any]:
-        return failure(error, first_step=not self._computing.succeeded)
+        return failure(
+            error,
+            first_step=not self._computing.succeeded,
+            spec=self._data.spec,
+        )
 
     def _refresh(self) -> None:
         """Brings the model the newest dense parameters."""
