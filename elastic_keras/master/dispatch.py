@@ -81,7 +81,9 @@ class Dispatch:
         self._clock = clock
         self._answers: dict[tuple[int, bool], tuple[int, Answer]] = {}
 
-    def join(self, index: int, *, has_callbacks: bool) -> WorkerInfo:
+    def join(
+        self, index: int, *, has_callbacks: bool, pid: int = 0
+    ) -> WorkerInfo:
         """Takes a worker in; one of the same index is lost by that."""
         former = next(
             (w for w in self.membership.workers if w.index == index), None
@@ -89,7 +91,7 @@ class Dispatch:
         if former is not None:
             self.lose(former.number, "its index was joined again")
         worker, _ = self.membership.join(
-            index, self._clock(), has_callbacks=has_callbacks
+            index, self._clock(), has_callbacks=has_callbacks, pid=pid
         )
         _LOGGER.info("Worker %d joined as %d", index, worker.number)
         self._changes.notify()
@@ -108,6 +110,17 @@ class Dispatch:
         """Loses the workers that have been silent for too long."""
         for worker in self.membership.expired(self._clock()):
             self.lose(worker.number, "no heartbeat")
+
+    def lose_process(self, index: int, pid: int) -> None:
+        """Loses the worker whose process the launcher saw dying.
+
+        Args:
+            index: The worker's index.
+            pid: The process; a later one of the same index stays.
+        """
+        for worker in self.membership.workers:
+            if (worker.index, worker.pid) == (index, pid):
+                self.lose(worker.number, "its process died")
 
     def lose(self, worker: int, reason: str) -> None:
         """Takes back all that a worker has; it is gone."""

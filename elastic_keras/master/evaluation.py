@@ -1,5 +1,6 @@
 """Evaluations: when the parameters rest, over all workers, exactly."""
 
+import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
@@ -12,6 +13,7 @@ from elastic_keras.master.side_tasks import SideTasks
 from elastic_keras.master.states import MetricSum
 from elastic_keras.wire.proto import master_pb2
 
+_LOGGER = logging.getLogger(__name__)
 _Hook = Callable[..., Awaitable[None]]
 
 
@@ -82,6 +84,7 @@ class Evaluation:
             )
             self._history.evaluations.append(Point(step, epoch, values))
             self.evaluated_at = step
+            _LOGGER.info("Evaluation at step %d: %s", step, values)
             await self._hook("on_test_end", epoch=epoch, step=step, logs=values)
         finally:
             self.running = self._dispatch.interrupting = False

@@ -3,6 +3,7 @@
 import asyncio
 import collections
 import enum
+import logging
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -19,6 +20,8 @@ from elastic_keras.master.states import MetricSum
 from elastic_keras.master.tasks import TrainingTasks
 from elastic_keras.master.work import WorkItem
 from elastic_keras.wire.proto import master_pb2
+
+_LOGGER = logging.getLogger(__name__)
 
 
 class EndedBy(enum.Enum):
@@ -232,6 +235,7 @@ class JobFlow:
         values = await self._side.merge(states, epoch=epoch, step=step)
         if values:
             self._history.epochs.append(Point(step, epoch, values))
+            _LOGGER.info("Epoch %d, trained on: %s", epoch + 1, values)
 
     def _stops_early(self, results: dict[str, float]) -> bool:
         return self._early is not None and self._early.update(results)

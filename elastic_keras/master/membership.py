@@ -13,6 +13,7 @@ class WorkerInfo:
         index: Its place among the workers; kept over restarts.
         has_callbacks: Whether its module has callbacks.
         last_seen: When it was heard of last.
+        pid: Its process.
         member: Its member number while it is active, else 0.
     """
 
@@ -20,6 +21,7 @@ class WorkerInfo:
     index: int
     has_callbacks: bool
     last_seen: float
+    pid: int = 0
     member: int = 0
 
 
@@ -71,7 +73,7 @@ class Membership:
         return sum(joins - 1 for joins in self._joins.values())
 
     def join(
-        self, index: int, now: float, *, has_callbacks: bool
+        self, index: int, now: float, *, has_callbacks: bool, pid: int = 0
     ) -> tuple[WorkerInfo, WorkerInfo | None]:
         """Takes a worker in.
 
@@ -79,6 +81,7 @@ class Membership:
             index: Its index.
             now: The time.
             has_callbacks: Whether its module has callbacks.
+            pid: Its process.
 
         Returns:
             The worker, and the one of the same index that it replaces: that
@@ -89,7 +92,7 @@ class Membership:
         )
         if former is not None:
             self.remove(former.number)
-        worker = WorkerInfo(next(self._numbers), index, has_callbacks, now)
+        worker = WorkerInfo(next(self._numbers), index, has_callbacks, now, pid)
         self._workers[worker.number] = worker
         self._joins[index] = self._joins.get(index, 0) + 1
         return worker, former

@@ -38,7 +38,9 @@ class MasterServicer:
         if sample is None:
             raise rpc.Refused("ABORTED", "The job is over.")
         worker = self._job.dispatch.join(
-            request.index, has_callbacks=request.has_callbacks
+            request.index,
+            has_callbacks=request.has_callbacks,
+            pid=request.pid,
         )
         return master_pb2.WorkerJoinReply(
             worker=worker.number,
@@ -81,7 +83,11 @@ class MasterServicer:
         self, request: master_pb2.LeaveRequest
     ) -> tensor_pb2.Empty:
         """Takes back what a worker has."""
-        self._job.dispatch.lose(request.worker, "it left")
+        dispatch = self._job.dispatch
+        if request.worker:
+            dispatch.lose(request.worker, "it left")
+        else:
+            dispatch.lose_process(request.index, request.pid)
         return tensor_pb2.Empty()
 
     async def WatchJob(  # noqa: N802

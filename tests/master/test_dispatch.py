@@ -292,6 +292,21 @@ async def test_silent_workers_are_lost():
 
 
 @_async
+async def test_a_process_that_died_is_lost_at_once():
+    async with _Bench(1) as bench:
+        worker = bench.dispatch.join(3, has_callbacks=False, pid=77).number
+        task = await bench.get(worker)
+        # A former process of that index, and another one's.
+        bench.dispatch.lose_process(3, 76)
+        bench.dispatch.lose_process(2, 77)
+        assert bench.membership.alive == 1
+        bench.dispatch.lose_process(3, 77)
+        assert bench.membership.alive == 0
+        again = await bench.get(bench.join(0))
+        assert again.lease.item is task.lease.item
+
+
+@_async
 async def test_a_worker_that_waits_for_steps_holds_nobody_back():
     async with _Bench(4, 4, max_steps=4) as bench:
         a, b = bench.join(0), bench.join(1)

@@ -248,6 +248,20 @@ def test_a_call_whose_client_went_away_holds_no_task(tmp_path):
     asyncio.run(main())
 
 
+def test_the_launcher_reports_a_dead_process(tmp_path):
+    async def main():
+        async with _bench(tmp_path) as bench:
+            dead = (await _join(bench, index=1, pid=77)).worker
+            await bench.call("GetTask", worker=dead)
+            await bench.call("Leave", index=1, pid=77)
+            assert not bench.job.membership.alive
+            worker = (await _join(bench, index=1, pid=78)).worker
+            task = await bench.call("GetTask", worker=worker)
+            assert task.resumed
+
+    asyncio.run(main())
+
+
 def test_stop_job(tmp_path):
     async def main():
         async with _bench(tmp_path) as bench:

@@ -229,10 +229,14 @@ class HeartbeatReply(_message.Message):
     def __init__(self, stop: bool = ..., unknown: bool = ..., chief: bool = ..., workers_alive: _Optional[int] = ...) -> None: ...
 
 class LeaveRequest(_message.Message):
-    __slots__ = ("worker",)
+    __slots__ = ("worker", "index", "pid")
     WORKER_FIELD_NUMBER: _ClassVar[int]
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    PID_FIELD_NUMBER: _ClassVar[int]
     worker: int
-    def __init__(self, worker: _Optional[int] = ...) -> None: ...
+    index: int
+    pid: int
+    def __init__(self, worker: _Optional[int] = ..., index: _Optional[int] = ..., pid: _Optional[int] = ...) -> None: ...
 
 class StopJobRequest(_message.Message):
     __slots__ = ("reason",)
