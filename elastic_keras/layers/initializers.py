@@ -58,7 +58,7 @@ def initializer_spec(
         return _variance_scaling(initializer, input_dim, output_dim)
     raise ConfigError(
         f"Shards cannot compute this initializer; use one of {SUPPORTED}. "
-        f"Received: embeddings_initializer={initializer!r}"
+        f"Received: embeddings_initializer={_name(initializer)}"
     )
 
 
@@ -71,6 +71,14 @@ _SCALING_KINDS = (
     keras.initializers.LecunUniform,
     keras.initializers.LecunNormal,
 )
+
+
+def _name(initializer: Any) -> str:
+    """Returns how a person would name an initializer."""
+    name = getattr(initializer, "__name__", type(initializer).__name__)
+    if isinstance(initializer, keras.initializers.Constant):
+        return f"{name} of an array"
+    return name
 
 
 def _is_number(value: Any) -> bool:

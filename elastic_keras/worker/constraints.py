@@ -44,7 +44,7 @@ def constraint_spec(constraint: Any, name: str) -> ConstraintSpec | None:
         )
     raise ConfigError(
         f"Shards keep the Keras constraints {_SUPPORTED}; {name!r} has "
-        f"another. Received: constraint={constraint!r}"
+        f"another. Received: constraint={kind.__name__}"
     )
 
 

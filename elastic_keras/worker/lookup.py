@@ -7,6 +7,7 @@ import tensorflow as tf
 from elastic_keras.config import ConfigError
 from elastic_keras.layers.context import LookupContext
 from elastic_keras.worker.batches import open_batch, unpack
+from elastic_keras.worker.misfit import misfit_explained
 from elastic_keras.worker.model import PreparedModel
 from elastic_keras.worker.recording import Recording
 
@@ -49,7 +50,8 @@ class Lookup:
         if not prepared.tables:
             return
         features_spec = unpack(self._spec).features
-        recording = Recording(prepared.model, features_spec, training)
+        with misfit_explained(features_spec):
+            recording = Recording(prepared.model, features_spec, training)
         check_recording(recording)
         position = {id(layer): i for i, layer in enumerate(prepared.tables)}
         self._calls = [position[id(layer)] for layer, _ in recording.calls]

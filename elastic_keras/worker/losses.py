@@ -44,7 +44,7 @@ def make_loss(loss: Any, output_names: list[str] | None = None) -> Loss:
         return _FunctionLoss(loss)
     raise ConfigError(
         "loss is a function (labels, predictions), a Keras loss, or a dict "
-        f"or list of them. Received: loss={loss!r}"
+        f"or list of them. Received: loss of type {type(loss).__name__}"
     )
 
 

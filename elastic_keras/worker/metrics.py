@@ -60,7 +60,8 @@ class MetricSet:
             if not callable(metric):
                 raise ConfigError(
                     "A metric is a Keras metric or a function (labels, "
-                    f"predictions). Received: {name}={metric!r}"
+                    "predictions). "
+                    f"Received: {name} of type {type(metric).__name__}"
                 )
             metric = _FunctionMetric(metric, name)
         self._metrics[name] = (output, metric)

@@ -14,6 +14,7 @@ from elastic_keras.signature import ModelSignature
 from elastic_keras.worker import swap
 from elastic_keras.worker.batches import as_tensors, spec_of, unpack
 from elastic_keras.worker.describe import Description, describe
+from elastic_keras.worker.misfit import misfit_explained
 from elastic_keras.worker.optimizers import Clipping, LossScale
 from elastic_keras.worker.recording import Recording
 
@@ -90,13 +91,15 @@ def prepare(
             f"Received: {type(model).__name__}"
         )
     features = as_tensors(unpack(sample_batch).features)
+    spec = spec_of(features)
     swapped = swap.swap(model, threshold_bytes)
     if not model.built:
-        with lookup_scope(ZeroRows()):
+        with misfit_explained(spec), lookup_scope(ZeroRows()):
             model(features)
         # Layers that were made while the model was built.
         swapped += swap.swap(model, threshold_bytes)
-    recording = _record(model, spec_of(features), swapped)
+    with misfit_explained(spec):
+        recording = _record(model, spec, swapped)
     tables = _find_tables(model, recording)
     described: Description = describe(
         model, optimizer, tables, recording.changed, seed

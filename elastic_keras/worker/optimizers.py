@@ -120,7 +120,7 @@ def optimizer_spec(optimizer: Any) -> OptimizerSpec:
     if name not in _HYPER or type(optimizer) is not kind:
         raise ConfigError(
             f"Shards run the Keras optimizers {', '.join(_HYPER)}. "
-            f"Received: optimizer={optimizer!r}"
+            f"Received: optimizer={name}"
         )
     if optimizer.gradient_accumulation_steps:
         raise ConfigError(
@@ -153,7 +153,7 @@ def _learning_rate(optimizer: Any) -> tuple[float, ScheduleSpec | None]:
     if name not in _SCHEDULES or type(schedule) is not kind:
         raise ConfigError(
             "A learning rate is a number or one of Keras's schedules "
-            f"{', '.join(_SCHEDULES)}. Received: learning_rate={schedule!r}"
+            f"{', '.join(_SCHEDULES)}. Received: learning_rate={name}"
         )
     first = float(np.asarray(schedule(0)))
     return first, ScheduleSpec(name, schedule.get_config())

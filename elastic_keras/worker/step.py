@@ -16,6 +16,7 @@ from elastic_keras.worker.lookup import GatherRows, check_spec
 from elastic_keras.worker.loss_scaling import LossScaling
 from elastic_keras.worker.losses import make_loss
 from elastic_keras.worker.metrics import MetricSet
+from elastic_keras.worker.misfit import misfit_explained
 from elastic_keras.worker.model import PreparedModel
 
 MODES = ("train", "evaluate", "predict")
@@ -168,10 +169,13 @@ class Steps:
             signature.append(tf.TensorSpec([], tf.bool))
         # Without autograph, as in Keras, an exception of the user's stays
         # what it is.
-        self._functions[mode] = tf.function(
+        function = tf.function(
             python_function, input_signature=signature, autograph=False
         )
-        return self._functions[mode]
+        with misfit_explained(self._specs[mode]):
+            function.get_concrete_function()
+        self._functions[mode] = function
+        return function
 
     def _call(
         self, features: Any, rows: Any, inverse: Any, training: bool

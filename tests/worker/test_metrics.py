@@ -147,7 +147,7 @@ def test_results_that_are_vectors_or_dicts_get_names():
 def test_wrong_use():
     with pytest.raises(ConfigError, match=r"returns a dict.*Received: list"):
         MetricSet([keras.metrics.AUC()])
-    with pytest.raises(ConfigError, match="Received: x=3"):
+    with pytest.raises(ConfigError, match="Received: x of type int"):
         MetricSet({"x": 3})
     with pytest.raises(ConfigError, match="Received: metric 'loss'"):
         MetricSet({"loss": keras.metrics.Mean()})

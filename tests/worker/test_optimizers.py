@@ -159,14 +159,17 @@ class Halving(optimizers.schedules.LearningRateSchedule):
 @pytest.mark.parametrize(
     ("optimizer", "message"),
     [
-        (SGD(0.1), "SGD, RMSprop, Adagrad.*Received: optimizer=<.*SGD"),
-        (optimizers.Adafactor(0.1), "Lion. Received: optimizer=<.*Adafactor"),
+        (SGD(0.1), "SGD, RMSprop, Adagrad.*Received: optimizer=SGD"),
+        (optimizers.Adafactor(0.1), "Lion. Received: optimizer=Adafactor"),
         (
             optimizers.SGD(0.1, gradient_accumulation_steps=2),
             "--grads_to_wait.*gradient_accumulation_steps=2",
         ),
         (optimizers.SGD(Halving()), "ExponentialDecay.*Halving"),
-        (optimizers.SGD(lambda: 0.1), "schedules.*Received: learning_rate="),
+        (
+            optimizers.SGD(lambda: 0.1),
+            "schedules.*Received: learning_rate=function",
+        ),
     ],
 )
 def test_refuses_what_shards_do_not_run(optimizer, message):
