@@ -9,13 +9,13 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/environment.sh
 
-readonly ROWS="${ROWS:-200000}"
+readonly ROWS="${ROWS:-500000}"
 readonly DATA="data/criteo-$ROWS"
 
 ensure_environment ""
 if [[ ! -f "$DATA/planted.json" ]]; then
   echo "Making $ROWS rows of synthetic data in $DATA"
-  .venv/bin/python -m model_zoo.criteo.make_data "$DATA" --rows "$ROWS"
+  .venv/bin/python scripts/make_criteo.py --output "$DATA" --rows "$ROWS"
 fi
 
 job_dir="runs/criteo-deepfm-$(date +%Y%m%d-%H%M%S)"

@@ -97,6 +97,7 @@ def _environment(base: Mapping[str, str], token: str) -> dict[str, str]:
     paths = [package_parent, base.get("PYTHONPATH", "")]
     return {
         "TF_CPP_MIN_LOG_LEVEL": "2",
+        "GRPC_VERBOSITY": "ERROR",
         # Memory of large messages is kept: given back to the system, it
         # would be mapped and zeroed anew at each copy.
         "MALLOC_MMAP_THRESHOLD_": str(1 << 30),

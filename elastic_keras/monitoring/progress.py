@@ -68,16 +68,16 @@ class PlainProgress(Progress):
     ) -> None:
         self._stream = stream
         self._clock = clock
-        self._shown = ("", "")
+        self._phase = ""
         self._printed = -math.inf
 
     def update(self, status: master_pb2.JobStatus) -> None:
         """See `Progress.update`."""
         now = self._clock()
-        shown = (status.phase, status.message)
-        if shown == self._shown and now - self._printed < _PLAIN_SECONDS:
+        same = status.phase == self._phase
+        if same and now - self._printed < _PLAIN_SECONDS:
             return
-        self._shown, self._printed = shown, now
+        self._phase, self._printed = status.phase, now
         print(
             "  ".join([status.phase, *describe(status)]),
             file=self._stream,
