@@ -44,6 +44,7 @@ class Job:
         shards: The shards.
         scan: Finds the records of the data; runs in a thread.
         clock: Seconds, from any origin.
+        landing_seconds: See `Monitor`.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class Job:
         *,
         scan: Callable[[JobConfig], JobRanges],
         clock: Callable[[], float] = time.monotonic,
+        landing_seconds: float = 0.25,
     ) -> None:
         self.config = config
         self.job_dir = job_dir
@@ -87,6 +89,7 @@ class Job:
             changes=self._changes,
             max_nonfinite=training.max_nonfinite_pushes,
             tick_seconds=min(0.5, cluster.heartbeat_secs),
+            landing_seconds=landing_seconds,
         )
         self.stats = HeartbeatStats()
         self.history = History()

@@ -74,7 +74,13 @@ async def _serve(config: JobConfig, job_dir: str) -> None:
         token=token,
         max_message_bytes=config.wire.max_message_mb << 20,
     )
-    writer = SummaryWriter(os.path.join(job_dir, "summaries"))
+    try:
+        writer = SummaryWriter(os.path.join(job_dir, "summaries"))
+    except OSError as error:
+        raise ConfigError(
+            f"The job directory cannot be written: {error.strerror}. "
+            f"Received: job_dir={job_dir!r}"
+        ) from error
     reporting = Reporting(job, writer, config.monitoring.summary_secs)
     await server.start()
     _LOGGER.info("Ready at %s", config.master_address)

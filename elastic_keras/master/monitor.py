@@ -1,7 +1,7 @@
 """What the shards report while a job runs."""
 
 import asyncio
-import contextlib
+import logging
 from collections.abc import Awaitable, Callable
 
 from elastic_keras.master import end_checks, staleness
@@ -13,6 +13,7 @@ from elastic_keras.master.side_tasks import wait_until
 from elastic_keras.wire.errors import RpcError
 from elastic_keras.wire.proto import ps_pb2
 
+_LOGGER = logging.getLogger(__name__)
 _POLL_SECONDS = 1.0
 _PATIENCE = 5.0
 
@@ -26,6 +27,8 @@ class Monitor:
         changes: Notified of changes.
         max_nonfinite: `--max_nonfinite_pushes`.
         tick_seconds: Pause between looks at the heartbeats.
+        landing_seconds: What a worker sent before it died has reached a
+            shard within this time.
     """
 
     def __init__(
@@ -36,12 +39,14 @@ class Monitor:
         changes: Changes,
         max_nonfinite: int,
         tick_seconds: float,
+        landing_seconds: float,
     ) -> None:
         self._dispatch = dispatch
         self._shards = shards
         self._changes = changes
         self._max_nonfinite = max_nonfinite
         self._tick_seconds = tick_seconds
+        self._landing_seconds = landing_seconds
         self._tasks: list[asyncio.Task[None]] = []
         self.statuses: list[ps_pb2.ShardStatus] = []
         self.staleness = staleness.Staleness()
@@ -84,9 +89,8 @@ class Monitor:
 
     async def _poll(self) -> None:
         # A shard that is restarting is the launcher's business.
-        with contextlib.suppress(RpcError):
-            await self.refresh(patience=_PATIENCE)
-            self.check_nonfinite()
+        await self.refresh(patience=_PATIENCE)
+        self.check_nonfinite()
         await asyncio.sleep(_POLL_SECONDS)
 
     async def _watch_workers(self) -> None:
@@ -98,6 +102,7 @@ class Monitor:
         dispatch = self._dispatch
         budget = dispatch.budget
         await wait_until(self._changes, lambda: budget.asks_ledgers)
+        await self._wait_for_landings()
         bitmaps = [
             (task, await self._shards.progress(*task))
             for task in sorted(dispatch.lost_tasks)
@@ -110,6 +115,24 @@ class Monitor:
         )
         self._changes.notify()
 
+    async def _wait_for_landings(self) -> None:
+        before: list[int] = []
+        while True:
+            statuses = await self._shards.status()
+            now = [end_checks.steps_done([status]) for status in statuses]
+            if now == before:
+                return
+            before = now
+            await asyncio.sleep(self._landing_seconds)
+
     async def _forever(self, part: Callable[[], Awaitable[None]]) -> None:
         while True:
-            await part()
+            try:
+                await part()
+            except RpcError as error:
+                _LOGGER.warning("A shard does not answer: %s", error)
+                await asyncio.sleep(_POLL_SECONDS)
+            except Exception as error:
+                _LOGGER.exception("The master failed")
+                self._dispatch.fail(failed(f"The master failed: {error!r}"))
+                return

@@ -57,7 +57,13 @@ class Reporting:
             self.write()
 
     def write(self) -> None:
-        """Writes the present state."""
+        """Writes the present state; a full disk does not end the job."""
+        try:
+            self._write()
+        except OSError as error:
+            _LOGGER.warning("Points for TensorBoard are lost: %s", error)
+
+    def _write(self) -> None:
         job = self._job
         step = view.steps(job)
         status = job.status()

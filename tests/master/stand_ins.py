@@ -385,7 +385,13 @@ def make_job(tmp_path, shards, *, training=(4, 3, 5), validation=(), **options):
     scanned = JobRanges(
         ranges(*training), ranges(*validation, source="validation")
     )
-    return Job(config, str(tmp_path), shards, scan=lambda _: scanned)
+    return Job(
+        config,
+        str(tmp_path),
+        shards,
+        scan=lambda _: scanned,
+        landing_seconds=0.0,
+    )
 
 
 async def run_job(job, workers, *, seconds=30.0):

@@ -113,6 +113,40 @@ def test_early_stopping(tmp_path):
     assert result["epochs"] == 4
 
 
+def test_early_stopping_between_epochs(tmp_path):
+    values = {3: 1.0, 6: 2.0}
+    _, result, *_ = _run(
+        tmp_path,
+        validation=(4,),
+        num_epochs=9,
+        evaluation_steps=3,
+        early_stopping_patience=1,
+        habits=Habits(evaluation=lambda step: values.get(step, 9.0)),
+    )
+    # Nothing was trained after the evaluation that ended it.
+    assert [e["step"] for e in result["evaluations"]] == [3, 6]
+    assert result["ended_by"] == "early_stopping"
+    assert result["steps"] == 6
+
+
+def test_hooks_around_an_evaluation_inside_an_epoch(tmp_path):
+    _, _, _, crew, _ = _run(
+        tmp_path,
+        validation=(4,),
+        evaluation_steps=5,
+        habits=Habits(has_callbacks=True),
+    )
+    tests = ["on_test_begin", "on_test_end"]
+    assert [hook for hook, _, _ in crew[0].hooks] == [
+        "on_train_begin",
+        "on_epoch_begin",
+        *tests,
+        *tests,
+        "on_epoch_end",
+        "on_train_end",
+    ]
+
+
 def test_an_unknown_early_stopping_metric_names_those_there_are(tmp_path):
     code, result, *_ = _run(
         tmp_path,
@@ -226,6 +260,7 @@ def test_stop_job(tmp_path):
         ]
     ),
     deaths=st.integers(0, 4),
+    has_callbacks=st.booleans(),
 )
 def test_any_schedule_of_workers_trains_everything_exactly_once(
     tmp_path_factory,
@@ -236,6 +271,7 @@ def test_any_schedule_of_workers_trains_everything_exactly_once(
     num_epochs,
     counting,
     deaths,
+    has_callbacks,
 ):
     """Nobody waits for ever, and the ledgers agree, whoever comes and goes."""
     tmp_path = tmp_path_factory.mktemp("job")
@@ -252,7 +288,7 @@ def test_any_schedule_of_workers_trains_everything_exactly_once(
             num_workers=workers,
             **counting,
         )
-        habits = Habits(release=0.02)
+        habits = Habits(release=0.02, has_callbacks=has_callbacks)
 
         living = {}
 
