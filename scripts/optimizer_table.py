@@ -238,7 +238,7 @@ def worst_differences(
         for i, value in enumerate(start)
     ]
     for variable in variables:
-        variable.constraint = theirs if variable.shape else None
+        variable.constraint = theirs if len(variable.shape) else None
     optimizer = keras_optimizer(case)
     optimizer.build(variables)
 

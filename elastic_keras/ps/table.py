@@ -8,7 +8,8 @@ from numba import njit
 from elastic_keras.ps import initializers
 from elastic_keras.ps.arrays import frozen
 from elastic_keras.ps.constraints import check_for_table, constrain
-from elastic_keras.ps.index import MAX_ROWS, NOT_FOUND, Index
+from elastic_keras.ps.index import MAX_ROWS, Index
+from elastic_keras.ps.index_search import NOT_FOUND
 from elastic_keras.ps.lock import ReadWriteLock
 from elastic_keras.ps.memory import Reservation, reservable_bytes
 from elastic_keras.ps.optimizers.kernels import update_rows
@@ -24,8 +25,6 @@ _ID = np.uint64(_ID_WORDS)
 _ONE = np.uint64(1)
 # Without room for at least this much a shard could not work anyway.
 _LEAST_RESERVATION = 256 << 20
-# Rows worked on before the next, so that they are still in the cache.
-_BLOCK = 256
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

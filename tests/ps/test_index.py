@@ -12,7 +12,13 @@ from hypothesis.stateful import (
 
 from elastic_keras import routing
 from elastic_keras.ps import index as index_module
-from elastic_keras.ps.index import NOT_FOUND, Index, mix
+from elastic_keras.ps.index import Index
+from elastic_keras.ps.index_search import (
+    FRONTIER,
+    MULTIPLIERS,
+    NOT_FOUND,
+    mix,
+)
 
 _RECORD = 3
 _EDGES = [0, -1, 1, -(2**63), 2**63 - 1, 2**31, 2**32, -(2**32)]
@@ -41,8 +47,8 @@ def _unmix(hashes):
     def inverse(odd):
         return np.uint64(pow(int(odd), -1, 2**64))
 
-    x = undo_shift(x, 27) * inverse(index_module._B)
-    x = undo_shift(x, 33) * inverse(index_module._A)
+    x = undo_shift(x, 27) * inverse(MULTIPLIERS[1])
+    x = undo_shift(x, 33) * inverse(MULTIPLIERS[0])
     return undo_shift(x, 27).view(np.int64)
 
 
@@ -107,7 +113,7 @@ def test_a_look_up_is_right_at_every_moment_of_growth():
         rows = index.find(ids, 2)
         assert np.array_equal(rows[:known], np.arange(known))
         assert np.all(rows[known:] == NOT_FOUND)
-        frontiers.add(int(index._state[index_module.FRONTIER]))
+        frontiers.add(int(index._state[FRONTIER]))
     # Growth was in progress at many of these moments.
     assert len(frontiers) > 20
 

@@ -3,7 +3,12 @@
 import numba
 import numpy as np
 
-from elastic_keras.ps import index, initializers, table
+from elastic_keras.ps import (
+    index_insert,
+    index_search,
+    initializers,
+    table,
+)
 from elastic_keras.ps.dense import DenseParameters
 from elastic_keras.ps.optimizers import kernels
 from elastic_keras.ps.optimizers.plan import ALGORITHMS
@@ -22,7 +27,7 @@ from elastic_keras.signature import (
 def _kernels():
     return {
         (module.__name__, name): len(value.nopython_signatures)
-        for module in (index, initializers, table, kernels)
+        for module in (index_insert, index_search, initializers, table, kernels)
         for name, value in vars(module).items()
         if isinstance(value, numba.core.dispatcher.Dispatcher)
     }
