@@ -357,6 +357,26 @@ async def test_what_only_settles_never_waits():
 
 
 @_async
+async def test_steps_kept_for_a_task_bring_someone_to_take_it():
+    async with _Bench(4, 4, 4, max_steps=2) as bench:
+        a, b = bench.join(0), bench.join(1)
+        held = [await bench.get(a), await bench.get(b), await bench.get(b)]
+        budget = bench.dispatch.budget
+        # The first task is half-pushed: its worker is gone.
+        await bench.reserve(a, want=1)
+        bench.dispatch.lose(a, "killed")
+        budget.resolve(1, {(0, 0): 1})
+        # The other worker holds two tasks, but the step is not for them.
+        reply = await bench.reserve(b, want=1)
+        assert reply.stop
+        for answer in held[1:]:
+            bench.report(b, answer, released=True)
+        taken = await bench.get(b)
+        assert taken.lease.item is held[0].lease.item
+        assert (await bench.reserve(b, want=1)).granted == 1
+
+
+@_async
 async def test_flags_for_who_waits_for_steps():
     async with _Bench(8, max_steps=1) as bench:
         worker = bench.join(0)

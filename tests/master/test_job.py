@@ -174,6 +174,15 @@ def test_hooks_come_in_keras_order(tmp_path):
     assert ends == [{"loss": 5.5, "val_loss": 1.5}] * 2
 
 
+def test_an_epoch_ends_with_its_own_metrics(tmp_path):
+    _, _, _, crew, _ = _run(
+        tmp_path, num_epochs=2, habits=Habits(has_callbacks=True)
+    )
+    hooks = crew[0].hooks
+    logs = [logs for hook, _, logs in hooks if hook == "on_epoch_end"]
+    assert logs == [{"loss": 5.5}] * 2
+
+
 def test_a_callback_stops_training_after_its_epoch(tmp_path):
     code, result, _, crew, _ = _run(
         tmp_path,
