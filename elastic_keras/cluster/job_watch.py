@@ -4,6 +4,8 @@ import contextlib
 import threading
 from collections.abc import Callable
 
+from google.protobuf.message import Message
+
 from elastic_keras.config import JobConfig
 from elastic_keras.wire.errors import RpcError
 from elastic_keras.wire.proto import master_pb2, ps_pb2, tensor_pb2
@@ -12,7 +14,7 @@ from elastic_keras.wire.rpc import Client
 _FINAL = ("succeeded", "failed", "stopped")
 # A first start may have to compile the shards' kernels.
 _READY_SECONDS = 300.0
-_STOP_SECONDS = 3.0
+_TELL_SECONDS = 3.0
 
 _MASTER = master_pb2.DESCRIPTOR.services_by_name["Master"]
 _SHARD = ps_pb2.DESCRIPTOR.services_by_name["ParameterServer"]
@@ -57,7 +59,17 @@ class JobWatch:
 
     def stop_job(self, reason: str) -> None:
         """Asks the master to stop the job; does not wait for it."""
-        threading.Thread(target=self._stop, args=(reason,), daemon=True).start()
+        self._tell("StopJob", master_pb2.StopJobRequest(reason=reason))
+
+    def worker_died(self, index: int, pid: int) -> None:
+        """Tells the master of a dead worker, whose tasks others then take.
+
+        Args:
+            index: Its index.
+            pid: Its process id: the news may come after its successor.
+        """
+        request = master_pb2.LeaveRequest(index=index, pid=pid)
+        self._tell("Leave", request)
 
     def close(self) -> None:
         """Ends all calls."""
@@ -65,15 +77,20 @@ class JobWatch:
         for client in (self._master, *self._shards):
             client.close()
 
-    def _stop(self, reason: str) -> None:
-        # A master that cannot answer is ended by a signal a little later.
-        with contextlib.suppress(RpcError, ValueError):
-            self._master.call(
-                "StopJob",
-                master_pb2.StopJobRequest(reason=reason),
-                timeout=_STOP_SECONDS,
-                retry_for=_STOP_SECONDS,
-            )
+    def _tell(self, method: str, request: Message) -> None:
+        """Calls the master from a thread of its own, and lets it be."""
+
+        def call() -> None:
+            # A master that cannot answer is for others to deal with.
+            with contextlib.suppress(RpcError):
+                self._master.call(
+                    method,
+                    request,
+                    timeout=_TELL_SECONDS,
+                    retry_for=_TELL_SECONDS,
+                )
+
+        threading.Thread(target=call, daemon=True).start()
 
     def _follow(
         self, on_status: Callable[[master_pb2.JobStatus], None]
@@ -86,7 +103,7 @@ class JobWatch:
                     on_status(status)
                     if status.phase in _FINAL:
                         return
-            except (RpcError, ValueError):
+            except RpcError:
                 pass
             # The master is not there yet, or its process is gone: that is
             # for the one who waits on the process to notice.
@@ -101,7 +118,7 @@ class JobWatch:
                     timeout=_READY_SECONDS,
                     retry_for=_READY_SECONDS,
                 )
-            except (RpcError, ValueError) as error:
+            except RpcError as error:
                 if not self._closed.is_set():
                     on_unreachable(f"ps-{index} did not get ready: {error}")
                 return

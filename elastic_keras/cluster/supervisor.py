@@ -170,6 +170,7 @@ class Supervisor:
         if process.role != "worker":
             self._fail(exits.USER_ERROR, self._obituary(process, exit_code))
             return
+        self._watch.worker_died(process.index, process.pid)
         delay = self._restarts.died(
             process.name,
             ran_for=time.monotonic() - self._started[process.name],

@@ -74,6 +74,11 @@ class MasterServicer(Servicer):
             self._stopped.set()
         return tensor_pb2.Empty()
 
+    async def Leave(self, request):  # noqa: N802
+        with open(self._job_dir / "left", "a") as file:
+            file.write(f"{request.index} {request.pid}\n")
+        return tensor_pb2.Empty()
+
     async def WatchJob(self, request):  # noqa: N802
         yield master_pb2.JobStatus(phase="training", steps=1)
         (self._job_dir / "watched").touch()

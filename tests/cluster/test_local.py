@@ -111,6 +111,9 @@ def test_killed_worker_is_started_again(tmp_path):
     assert restarts["worker"] >= 1
     pids = (tmp_path / "job" / "worker-0.pids").read_text().split()
     assert len(pids) == len(set(pids)) == 2
+    # The master hears of it at once, not by missing heartbeats.
+    left = (tmp_path / "job" / "left").read_text().splitlines()
+    assert f"0 {pids[0]}" in left
 
 
 def test_workers_that_keep_crashing_end_the_job(tmp_path):
