@@ -1,6 +1,7 @@
 """Real shards behind real sockets, and a master that follows a script."""
 
 import asyncio
+import tempfile
 import threading
 
 import numpy as np
@@ -48,24 +49,37 @@ def signature(tables=1, dim=4, dense=((3, 2), (5,)), states=()):
 class Shards:
     """Shards served from a thread with an event loop of its own."""
 
-    def __init__(self, folder, count, options=None):
+    def __init__(self, count, options=None):
+        # Not pytest's folder: the path of a socket has to be short.
+        self._folder = tempfile.TemporaryDirectory(prefix="ek-")
         self.shards = [
             Shard(i, count, options or StalenessOptions()) for i in range(count)
         ]
-        self.addresses = [f"unix:{folder}/ps-{i}.sock" for i in range(count)]
+        self.addresses = [
+            f"unix:{self._folder.name}/ps-{i}.sock" for i in range(count)
+        ]
         self._started = threading.Event()
-        self._thread = threading.Thread(
-            target=asyncio.run, args=(self._serve(),), daemon=True
-        )
+        self._error = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
 
     def __enter__(self):
         self._thread.start()
         assert self._started.wait(PATIENCE)
+        if self._error is not None:
+            raise self._error
         return self
 
     def __exit__(self, *error):
         self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join(PATIENCE)
+        self._folder.cleanup()
+
+    def _run(self):
+        try:
+            asyncio.run(self._serve())
+        except Exception as error:
+            self._error = error
+            self._started.set()
 
     async def _serve(self):
         self._loop = asyncio.get_running_loop()
@@ -73,7 +87,9 @@ class Shards:
         service = ps_pb2.DESCRIPTOR.services_by_name["ParameterServer"]
         served = []
         for shard, address in zip(self.shards, self.addresses, strict=True):
-            servicer = ShardServicer(shard, job_id=JOB)
+            servicer = ShardServicer(
+                shard, job_id=JOB, on_failure=self._stop.set
+            )
             server = rpc.make_server(servicer, service, address)
             await server.start()
             served.append((server, servicer))

@@ -67,9 +67,9 @@ def _applied(shards, batches):
 
 
 @pytest.mark.parametrize("num_shards", [1, 3])
-def test_every_batch_is_applied_once_and_then_reported(tmp_path, num_shards):
+def test_every_batch_is_applied_once_and_then_reported(num_shards):
     batches = {0: [[1, 2], [2, 3], [9]], 1: [[1, 7, 8]]}
-    with Shards(tmp_path, num_shards) as shards:
+    with Shards(num_shards) as shards:
         master = ScriptedMaster(
             shards.shards, [train_task(0, 1), train_task(1, 2)]
         )
@@ -90,13 +90,13 @@ def test_every_batch_is_applied_once_and_then_reported(tmp_path, num_shards):
     assert not any(r.error or r.released for r in master.reports)
 
 
-def test_synchronous_steps_read_every_earlier_update(tmp_path):
+def test_synchronous_steps_read_every_earlier_update():
     seen = []
 
     def look(train, pulled, again):
         seen.append((pulled.rows[0][0, 0], pulled.dense.dense[0]))
 
-    with Shards(tmp_path, 2) as shards:
+    with Shards(2) as shards:
         master = ScriptedMaster(shards.shards, [train_task(0, 1)])
         pipeline, _ = _pipeline(
             shards,
@@ -108,14 +108,14 @@ def test_synchronous_steps_read_every_earlier_update(tmp_path):
     assert seen == [(-i, -i) for i in range(6)]
 
 
-def test_the_bound_holds_and_is_used(tmp_path):
+def test_the_bound_holds_and_is_used():
     versions = []
 
     def look(train, pulled, again):
         versions.append(pulled.versions[0])
 
     options = StalenessOptions(max_staleness=2)
-    with Shards(tmp_path, 1, options) as shards:
+    with Shards(1, options) as shards:
         master = ScriptedMaster(shards.shards, [train_task(0, 1)])
         pipeline, _ = _pipeline(
             shards,
@@ -129,7 +129,7 @@ def test_the_bound_holds_and_is_used(tmp_path):
     assert all(version >= i - 2 for i, version in enumerate(versions))
 
 
-def test_two_workers_recompute_what_is_refused(tmp_path):
+def test_two_workers_recompute_what_is_refused():
     options = StalenessOptions(max_staleness=1, staleness_policy="recompute")
     both = threading.Barrier(2)
     first = threading.local()
@@ -140,7 +140,7 @@ def test_two_workers_recompute_what_is_refused(tmp_path):
             first.met = True
             both.wait(PATIENCE)
 
-    with Shards(tmp_path, 2, options) as shards:
+    with Shards(2, options) as shards:
         shards.shards[0].set_members(1, [1, 2])
         shards.shards[1].set_members(1, [1, 2])
         threads, computings = [], []
@@ -187,9 +187,9 @@ class _Fixed:
         self._done.set()
 
 
-def test_a_resumed_task_goes_on_where_a_shard_lacks_a_batch(tmp_path):
+def test_a_resumed_task_goes_on_where_a_shard_lacks_a_batch():
     batches = [[1, 2, 3, 4], [1, 2, 3, 4], [1, 2, 3, 4]]
-    with Shards(tmp_path, 2) as shards:
+    with Shards(2) as shards:
         client = shards.client(MODEL)
         made = batch(batches[0], 2)
         client.push(stand_ins.push_of_ones(MODEL, (0, 0, 0), made))
@@ -210,13 +210,13 @@ def test_a_resumed_task_goes_on_where_a_shard_lacks_a_batch(tmp_path):
     assert master.reports[0].batches == 3
 
 
-def test_an_exception_of_the_step_is_reported_and_work_goes_on(tmp_path):
+def test_an_exception_of_the_step_is_reported_and_work_goes_on():
     def fail(train, pulled, again):
         if train.run.task.task == 0 and train.index == 1:
             raise ValueError("the user's mistake")
 
     tasks = [train_task(0, 1), train_task(1, 2), train_task(2, 3)]
-    with Shards(tmp_path, 2) as shards:
+    with Shards(2) as shards:
         master = ScriptedMaster(shards.shards, tasks)
         pipeline, _ = _pipeline(
             shards,
@@ -235,8 +235,8 @@ def test_an_exception_of_the_step_is_reported_and_work_goes_on(tmp_path):
     assert done == {2, 3}
 
 
-def test_an_exception_of_the_data_comes_after_the_batches(tmp_path):
-    with Shards(tmp_path, 1) as shards:
+def test_an_exception_of_the_data_comes_after_the_batches():
+    with Shards(1) as shards:
         master = ScriptedMaster(shards.shards, [train_task(0, 1)])
         pipeline, _ = _pipeline(
             shards,
@@ -248,10 +248,10 @@ def test_an_exception_of_the_data_comes_after_the_batches(tmp_path):
     assert [r.error for r in master.reports] == ["KeyError('column')"]
 
 
-def test_an_evaluation_interrupts_at_the_exact_step(tmp_path):
+def test_an_evaluation_interrupts_at_the_exact_step():
     evaluated = []
     evaluation = master_pb2.Task(kind=master_pb2.TASK_EVALUATE, lease=50)
-    with Shards(tmp_path, 2) as shards:
+    with Shards(2) as shards:
         master = ScriptedMaster(shards.shards, [train_task(0, 1)])
         master.available = 5
         master.evaluations = [evaluation]
@@ -279,8 +279,8 @@ def test_an_evaluation_interrupts_at_the_exact_step(tmp_path):
     assert [(r.lease, r.batches) for r in master.reports] == [(1, 9)]
 
 
-def test_training_stops_at_the_exact_step(tmp_path):
-    with Shards(tmp_path, 2) as shards:
+def test_training_stops_at_the_exact_step():
+    with Shards(2) as shards:
         master = ScriptedMaster(
             shards.shards, [train_task(0, 1), train_task(1, 2)]
         )
@@ -299,10 +299,10 @@ def test_training_stops_at_the_exact_step(tmp_path):
     assert all(r.released for r in master.reports)
 
 
-def test_other_tasks_wait_until_every_push_has_landed(tmp_path):
+def test_other_tasks_wait_until_every_push_has_landed():
     seen = []
     merge = master_pb2.Task(kind=master_pb2.TASK_MERGE, lease=9)
-    with Shards(tmp_path, 1) as shards:
+    with Shards(1) as shards:
         master = ScriptedMaster(shards.shards, [train_task(0, 1), merge])
 
         def other(task):
@@ -318,8 +318,8 @@ def test_other_tasks_wait_until_every_push_has_landed(tmp_path):
     assert seen == [(master_pb2.TASK_MERGE, 4)]
 
 
-def test_a_lost_worker_reports_nothing_more(tmp_path):
-    with Shards(tmp_path, 1) as shards:
+def test_a_lost_worker_reports_nothing_more():
+    with Shards(1) as shards:
         master = ScriptedMaster(shards.shards, [train_task(0, 1)])
 
         def lose(train, pulled, again):
@@ -344,8 +344,8 @@ class _Narrow(Ones):
         return dataclasses.replace(made, rows=[r[:, :1] for r in made.rows])
 
 
-def test_an_error_of_the_shards_ends_the_pipeline(tmp_path):
-    with Shards(tmp_path, 1) as shards:
+def test_an_error_of_the_shards_ends_the_pipeline():
+    with Shards(1) as shards:
         master = ScriptedMaster(shards.shards, [train_task(0, 1)])
         pipeline, _ = _pipeline(
             shards,
