@@ -12,6 +12,7 @@ import tensorflow as tf
 from elastic_keras.config import ConfigError
 from elastic_keras.data import batching
 from elastic_keras.data.reader import Metadata
+from elastic_keras.data.stream import BatchStream
 
 PREDICTION = "prediction"
 
@@ -22,10 +23,10 @@ class BatchPipeline:
     A user's `dataset_fn` is traced once, into a function from a dataset of
     records to a dataset of batches: calling it for the next task costs
     milliseconds, where running `dataset_fn` again would cost a trace of each
-    function in it. Tracing also gives a shuffle without a seed one that
-    depends only on `seed`, so that the batches of a task are a pure function
-    of the task. A `dataset_fn` that cannot be traced is run for each task,
-    under the same seed.
+    function in it, and `batches` needs no new iterator. Tracing also gives a
+    shuffle without a seed one that depends only on `seed`, so that the
+    batches of a task are a pure function of the task. A `dataset_fn` that
+    cannot be traced is run for each task, under the same seed.
 
     Args:
         dataset_fn: `(dataset, mode, metadata) -> dataset`.
@@ -58,6 +59,7 @@ class BatchPipeline:
         self._traced: Any = None
         # Lookup tables that dataset_fn made live as long as this.
         self._kept: tf.data.Dataset | None = None
+        self._stream: BatchStream | None = None
 
     def __call__(self, raw: tf.data.Dataset) -> tf.data.Dataset:
         """Returns a task's batches.
@@ -86,6 +88,29 @@ class BatchPipeline:
                 f"out and use --num_epochs. Received: {batches!r}"
             )
         return batches
+
+    def batches(self, raw: tf.data.Dataset, prefetch: int = 2) -> Iterator[Any]:
+        """Makes a task's batches; the way for task after task.
+
+        Args:
+            raw: The task's records.
+            prefetch: Batches made ahead; the first call counts.
+
+        Raises:
+            ConfigError: As for a call.
+        """
+        if raw.element_spec != self._spec:
+            self._stream = None
+        if self._stream is None:
+            dataset = self(raw)
+            if not self.traced:
+                return iter(dataset.prefetch(prefetch))
+            self._stream = BatchStream(
+                self._traced, self._spec, dataset.element_spec, prefetch
+            )
+        if self._stream.busy:
+            return iter(self(raw).prefetch(prefetch))
+        return self._stream.batches(raw)
 
     @property
     def traced(self) -> bool:

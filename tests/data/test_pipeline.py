@@ -229,3 +229,33 @@ def test_then_is_applied_to_batches():
 
     sums = _pipeline(_plain, then=then)(_raw())
     assert [float(s) for s in sums] == [10.0, 35.0, 60.0, 85.0]
+
+
+@pytest.mark.parametrize("dataset_fn", [_shuffled, _shuffled_eagerly])
+def test_one_iterator_serves_task_after_task(dataset_fn):
+    pipeline = _pipeline(dataset_fn, seed=3)
+    expected = _numbers(pipeline(_raw()))
+    for _ in range(3):
+        assert _numbers(pipeline.batches(_raw())) == expected
+        (only,) = _numbers(pipeline.batches(_raw(_LINES[:3])))
+        assert sorted(only) == [0, 1, 2]
+
+
+def test_a_task_that_is_given_up_leaves_nothing_behind():
+    pipeline = _pipeline(_plain)
+    given_up = pipeline.batches(_raw())
+    assert next(given_up)[0]["x"].shape == (5, 1)
+    given_up.close()
+    second = pipeline.batches(_raw(_LINES[10:]))
+    next(second)
+    # Another task while the second is being read.
+    assert _numbers(pipeline.batches(_raw(_LINES[:2]))) == [[0, 1]]
+    assert _numbers(second) == [[15, 16, 17, 18, 19]]
+    assert _numbers(pipeline.batches(_raw(_LINES[:2]))) == [[0, 1]]
+
+
+def test_an_error_within_a_task_leaves_the_next_alone():
+    pipeline = _pipeline(_plain)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="StringToNumber"):
+        _numbers(pipeline.batches(_raw(["1,2", "x,1"])))
+    assert _numbers(pipeline.batches(_raw(["7,2"]))) == [[7]]
