@@ -150,7 +150,7 @@ CASES = (
     Case(
         "wrong label shape",
         2,
-        ("label",),
+        ("do not fit together", "(None, 3)"),
         module=f"{_KERAS}"
         "good = dataset_fn\n"
         "def dataset_fn(dataset, mode, metadata):\n"
