@@ -52,6 +52,8 @@ class JobCallbacks:
         self.wants_train_batches = _override(callbacks, _TRAIN_HOOKS)
         self.wants_test_batches = _override(callbacks, _TEST_HOOKS)
         self._batch = 0
+        # Hooks that have begun and not ended in this process.
+        self._open: set[str] = set()
         # Callbacks look at `model.optimizer`.
         model.compile(optimizer=optimizers[0], auto_scale_loss=False)
         model.stop_training = False
@@ -67,6 +69,7 @@ class JobCallbacks:
 
     def train_batch_begin(self) -> None:
         """Calls `on_train_batch_begin`."""
+        self._begin("train")
         self._list.on_train_batch_begin(self._batch, {})
         self._tell_learning_rates()
 
@@ -78,6 +81,7 @@ class JobCallbacks:
 
     def test_batch_begin(self, batch: int) -> None:
         """Calls `on_test_batch_begin`."""
+        self._begin("test")
         self._list.on_test_batch_begin(batch, {})
 
     def test_batch_end(self, batch: int, logs: dict[str, float]) -> None:
@@ -96,16 +100,28 @@ class JobCallbacks:
         logs = json.loads(task.logs) if task.logs else {}
         if task.hook in ("on_epoch_end", "on_train_end", "on_test_end"):
             self._refresh()
-        if task.hook == "on_epoch_begin":
+        _, block, edge = task.hook.split("_")
+        if edge == "end" or block == "epoch":
+            self._begin("test" if block == "test" else "train")
+        if block == "epoch":
             self._batch = 0
-        if task.hook in ("on_epoch_begin", "on_epoch_end"):
             getattr(self._list, task.hook)(task.epoch, logs)
-        elif task.hook in ("on_train_end", "on_test_end"):
-            getattr(self._list, task.hook)(logs)
+        elif edge == "begin":
+            self._begin(block)
         else:
-            getattr(self._list, task.hook)()
+            self._open.discard(block)
+            getattr(self._list, task.hook)(logs)
         self._tell_learning_rates()
         return {"stop": bool(self._model.stop_training)}
+
+    def _begin(self, block: str) -> None:
+        """Calls a block's begin hook, unless it has begun already.
+
+        A worker that becomes the chief in the middle has not seen it.
+        """
+        if block not in self._open:
+            self._open.add(block)
+            getattr(self._list, f"on_{block}_begin")()
 
     def _tell_learning_rates(self) -> None:
         rates = self._learning_rates()
@@ -121,6 +137,33 @@ class JobCallbacks:
             for position, optimizer in enumerate(self._optimizers)
             if not _has_schedule(optimizer)
         }
+
+
+_SAVE_THE_MODEL = (
+    keras.callbacks.BackupAndRestore,
+    keras.callbacks.ModelCheckpoint,
+)
+
+
+def check_tables(
+    callbacks: list[keras.callbacks.Callback], tables: list[str]
+) -> None:
+    """Refuses callbacks that would save a model without its rows.
+
+    Args:
+        callbacks: The module's callbacks.
+        tables: Names of the model's PS tables.
+
+    Raises:
+        ConfigError: There are such callbacks, and tables.
+    """
+    for callback in callbacks:
+        if tables and isinstance(callback, _SAVE_THE_MODEL):
+            raise ConfigError(
+                f"{type(callback).__name__} would save the model without the "
+                "rows that lie on PS shards; leave it out of callbacks(). "
+                f"Received: a model with the tables {', '.join(tables)}"
+            )
 
 
 def check(callbacks: Any) -> list[keras.callbacks.Callback]:

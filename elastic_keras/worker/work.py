@@ -6,7 +6,7 @@ import keras
 import numpy as np
 
 from elastic_keras.config import JobConfig
-from elastic_keras.worker.callbacks import JobCallbacks
+from elastic_keras.worker.callbacks import JobCallbacks, check_tables
 from elastic_keras.worker.client import PsClient
 from elastic_keras.worker.computing import TrainComputing
 from elastic_keras.worker.failures import failure
@@ -51,7 +51,13 @@ class ModelWork:
         self._callbacks: JobCallbacks | None = None
 
     def use_callbacks(self, callbacks: list[keras.callbacks.Callback]) -> None:
-        """Puts the module's callbacks around the model."""
+        """Puts the module's callbacks around the model.
+
+        Raises:
+            ConfigError: One of them cannot work with PS tables.
+        """
+        signature = self._prepared.signature
+        check_tables(callbacks, [table.name for table in signature.tables])
         self._callbacks = JobCallbacks(
             callbacks,
             self._prepared.model,

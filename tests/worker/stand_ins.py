@@ -99,11 +99,15 @@ class Shards:
             await server.stop(None)
             servicer.close()
 
-    def client(self, model, **wire):
-        """Returns a client that has joined and offered zeros."""
-        client = PsClient(
+    def client_of(self, model, **wire):
+        """Returns a client that has yet to join."""
+        return PsClient(
             self.addresses, model, job_id=JOB, wire=WireOptions(**wire)
         )
+
+    def client(self, model):
+        """Returns a client that has joined and offered zeros."""
+        client = self.client_of(model)
         client.join()
         client.init_dense(
             np.zeros(_size(model.dense), np.float32),

@@ -1,0 +1,244 @@
+import json
+
+import keras
+import pytest
+
+from elastic_keras.config import ConfigError
+from elastic_keras.wire.proto import master_pb2
+from elastic_keras.worker import callbacks as job_callbacks
+from elastic_keras.worker.callbacks import JobCallbacks
+
+
+class _Recorder(keras.callbacks.Callback):
+    """Notes every hook with its arguments."""
+
+    def __init__(self):
+        super().__init__()
+        self.calls = []
+
+    def __getattribute__(self, name):
+        if name.startswith("on_"):
+            calls = object.__getattribute__(self, "calls")
+            return lambda *args, **kwargs: calls.append(
+                (name, *args, *kwargs.values())
+            )
+        return object.__getattribute__(self, name)
+
+
+class _Batches(keras.callbacks.Callback):
+    def on_train_batch_end(self, batch, logs=None):
+        pass
+
+
+class _TestBatches(keras.callbacks.Callback):
+    def on_test_batch_begin(self, batch, logs=None):
+        pass
+
+
+class _Job:
+    """Callbacks around a small model, and what they did to the job."""
+
+    def __init__(self, *callbacks, rate=0.5):
+        self.model = keras.Sequential(
+            [keras.Input((1,)), keras.layers.Dense(1)]
+        )
+        self.optimizer = keras.optimizers.SGD(rate)
+        self.rates = []
+        self.refreshed = 0
+        self.callbacks = JobCallbacks(
+            list(callbacks),
+            self.model,
+            epochs=3,
+            optimizers=[self.optimizer],
+            set_learning_rate=lambda i, rate: self.rates.append((i, rate)),
+            refresh=self._refresh,
+        )
+
+    def _refresh(self):
+        self.refreshed += 1
+
+    def run(self, hook, epoch=0, logs=None):
+        return self.callbacks.run(
+            master_pb2.Task(
+                kind=master_pb2.TASK_CALLBACK,
+                hook=hook,
+                epoch=epoch,
+                logs=json.dumps(logs or {}),
+            )
+        )
+
+
+@pytest.mark.parametrize(
+    ("hook", "expected"),
+    [
+        ("on_train_begin", ("on_train_begin", {})),
+        ("on_epoch_begin", ("on_epoch_begin", 2, {"loss": 1.5})),
+        ("on_epoch_end", ("on_epoch_end", 2, {"loss": 1.5})),
+        ("on_test_begin", ("on_test_begin", {})),
+        ("on_test_end", ("on_test_end", {"loss": 1.5})),
+        ("on_train_end", ("on_train_end", {"loss": 1.5})),
+    ],
+)
+def test_hooks_get_keras_arguments(hook, expected):
+    recorder = _Recorder()
+    job = _Job(recorder)
+    if hook != "on_train_begin":
+        job.run("on_train_begin")
+    if hook == "on_test_end":
+        job.run("on_test_begin")
+    recorder.calls.clear()
+    assert job.run(hook, epoch=2, logs={"loss": 1.5}) == {"stop": False}
+    assert recorder.calls == [expected]
+
+
+def test_ends_see_the_newest_parameters():
+    job = _Job(keras.callbacks.Callback())
+    for hook in ("on_train_begin", "on_epoch_begin", "on_test_begin"):
+        job.run(hook)
+    assert job.refreshed == 0
+    for hook in ("on_epoch_end", "on_test_end", "on_train_end"):
+        job.run(hook)
+    assert job.refreshed == 3
+
+
+def test_batches_are_numbered_within_the_epoch():
+    recorder = _Recorder()
+    job = _Job(recorder)
+    for epoch in range(2):
+        job.run("on_epoch_begin", epoch)
+        for _ in range(2):
+            job.callbacks.train_batch_begin()
+            job.callbacks.train_batch_end({"loss": 0.5})
+    numbers = [c for c in recorder.calls if c[0] == "on_train_batch_end"]
+    assert numbers == [
+        ("on_train_batch_end", batch, {"loss": 0.5}) for batch in (0, 1, 0, 1)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("hook", "begun"),
+    [
+        ("on_epoch_begin", "on_train_begin"),
+        ("on_epoch_end", "on_train_begin"),
+        ("on_train_end", "on_train_begin"),
+        ("on_test_end", "on_test_begin"),
+    ],
+)
+def test_a_new_chief_sees_the_begin_that_it_missed(hook, begun):
+    recorder = _Recorder()
+    job = _Job(recorder)
+    job.run(hook)
+    called = [
+        c[0]
+        for c in recorder.calls
+        if c[0].startswith("on_t") or "epoch" in c[0]
+    ]
+    assert called == [begun, hook]
+
+
+def test_evaluations_begin_each_time():
+    recorder = _Recorder()
+    job = _Job(recorder)
+    job.run("on_train_begin")
+    for _ in range(2):
+        job.run("on_test_begin")
+        job.run("on_test_end")
+    called = [c[0] for c in recorder.calls]
+    assert called.count("on_test_begin") == called.count("on_test_end") == 2
+
+
+@pytest.mark.parametrize(
+    ("callback", "train", "test"),
+    [
+        (keras.callbacks.Callback, False, False),
+        (_Batches, True, False),
+        (_TestBatches, False, True),
+        (lambda: keras.callbacks.EarlyStopping(), False, False),
+        (lambda: keras.callbacks.TerminateOnNaN(), True, False),
+    ],
+)
+def test_batch_hooks_cost_nothing_where_nobody_wants_them(
+    callback, train, test
+):
+    callbacks = _Job(callback()).callbacks
+    assert callbacks.wants_train_batches is train
+    assert callbacks.wants_test_batches is test
+
+
+def test_a_callback_can_stop_training():
+    stopping = keras.callbacks.EarlyStopping(monitor="loss", patience=0)
+    job = _Job(stopping)
+    job.run("on_train_begin")
+    assert job.run("on_epoch_end", 0, {"loss": 1.0}) == {"stop": False}
+    assert job.run("on_epoch_end", 1, {"loss": 2.0}) == {"stop": True}
+
+
+def test_a_new_learning_rate_goes_to_the_shards():
+    def schedule(epoch, rate):
+        return 0.5 if epoch == 0 else rate / 4
+
+    job = _Job(keras.callbacks.LearningRateScheduler(schedule))
+    job.run("on_epoch_begin", 0)
+    assert job.rates == []
+    job.run("on_epoch_begin", 1)
+    job.run("on_epoch_end", 1)
+    assert job.rates == [(0, 0.125)]
+
+
+def test_a_batch_hook_may_set_the_learning_rate():
+    class Warmup(keras.callbacks.Callback):
+        def on_train_batch_begin(self, batch, logs=None):
+            self.model.optimizer.learning_rate = 0.25 * (batch + 1)
+
+    job = _Job(Warmup(), rate=0.25)
+    for _ in range(2):
+        job.callbacks.train_batch_begin()
+        job.callbacks.train_batch_end({})
+    assert job.rates == [(0, 0.5)]
+
+
+def test_a_schedule_is_the_shards_business():
+    decay = keras.optimizers.schedules.ExponentialDecay(0.5, 1, 0.5)
+    job = _Job(keras.callbacks.Callback(), rate=decay)
+    job.optimizer.iterations.assign(4)
+    job.run("on_epoch_end")
+    assert job.rates == []
+
+
+def test_reduce_lr_on_plateau_works():
+    job = _Job(
+        keras.callbacks.ReduceLROnPlateau("val_loss", factor=0.5, patience=1)
+    )
+    job.run("on_train_begin")
+    for epoch, loss in enumerate((1.0, 2.0, 3.0)):
+        job.run("on_epoch_end", epoch, {"val_loss": loss})
+    assert job.rates == [(0, 0.25), (0, 0.125)]
+
+
+def test_best_weights_cannot_be_restored():
+    callback = keras.callbacks.EarlyStopping(restore_best_weights=True)
+    with pytest.raises(ConfigError, match="--early_stopping_patience"):
+        job_callbacks.check([callback])
+
+
+@pytest.mark.parametrize("given", [[], None, ()])
+def test_no_callbacks(given):
+    assert job_callbacks.check(given) == []
+
+
+def test_something_else_is_no_callback():
+    with pytest.raises(ConfigError, match="Received: 'mine'"):
+        job_callbacks.check(["mine"])
+
+
+@pytest.mark.parametrize(
+    "callback",
+    [
+        keras.callbacks.ModelCheckpoint("model.keras"),
+        keras.callbacks.BackupAndRestore("backup"),
+    ],
+)
+def test_a_model_is_not_saved_without_its_rows(callback):
+    job_callbacks.check_tables([callback], [])
+    with pytest.raises(ConfigError, match="the tables users, items"):
+        job_callbacks.check_tables([callback], ["users", "items"])

@@ -1,0 +1,152 @@
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from elastic_keras.config import ConfigError, JobConfig
+from elastic_keras.wire.proto import master_pb2
+from elastic_keras.worker.job_data import JobData, count_examples
+from elastic_keras.worker.model import prepare
+from elastic_keras.worker.step import Steps
+from elastic_keras.zoo.module import load
+
+MODULE = """
+import keras
+import tensorflow as tf
+import elastic_keras as ek
+
+def custom_model():
+    ids = keras.Input((), dtype="int64", name="id")
+    rows = ek.layers.Embedding(2, name="rows")(ids)
+    return keras.Model({"id": ids}, keras.layers.Dense(1)(rows))
+
+loss = keras.losses.MeanSquaredError()
+
+def optimizer():
+    return keras.optimizers.SGD(0.1)
+
+def dataset_fn(dataset, mode, metadata):
+    def parse(line):
+        fields = tf.io.decode_csv(line, [tf.constant(0, tf.int64), 0.0])
+        label = fields[1] + (100.0 if mode == "evaluation" else 0.0)
+        return {"id": fields[0]}, tf.reshape(label, [1])
+    return dataset.map(parse)
+"""
+
+
+@pytest.fixture
+def data(tmp_path):
+    """Returns the data of a job with one file of 10 records."""
+    (tmp_path / "mine.py").write_text(MODULE)
+    lines = "".join(f"{i},{i}.5\n" for i in range(10))
+    (tmp_path / "some.csv").write_text(lines)
+    path = str(tmp_path / "some.csv")
+    config = JobConfig.from_options(
+        model_zoo=str(tmp_path),
+        model_def="mine",
+        training_data=path,
+        validation_data=path,
+        minibatch_size=4,
+    )
+    zoo = load(config.model)
+    data = JobData(config, zoo, num_shards=2)
+    data.path = path
+    data.model = zoo.custom_model()
+    data.loss = zoo.loss
+    return data
+
+
+def _range(data, count=10):
+    return master_pb2.RecordRange(
+        source=data.path, start=0, count=count, byte_start=0, byte_end=count * 6
+    )
+
+
+def _serve(data):
+    prepared = prepare(
+        data.model,
+        data.loss,
+        keras.optimizers.SGD(0.1),
+        None,
+        sample_batch=data.sample(_range(data)),
+        seed=0,
+        threshold_bytes=2 << 20,
+    )
+    data.serve(prepared, Steps(prepared))
+
+
+def _task(data, kind=master_pb2.TASK_TRAIN, seed=-1):
+    return master_pb2.Task(kind=kind, range=_range(data), shuffle_seed=seed)
+
+
+def _read(opened):
+    """Returns ids and labels of all batches, ids put together again."""
+    ids, labels = [], []
+    for batch in opened.batches():
+        features, label = batch.data
+        looked_up = batch.ids[0].ids[np.asarray(batch.inverse[0])]
+        np.testing.assert_array_equal(looked_up, features["id"])
+        assert batch.examples == len(looked_up)
+        ids.append(looked_up.tolist())
+        labels.extend(label.numpy().reshape(-1).tolist())
+    return ids, labels
+
+
+def test_the_sample_is_the_first_batch(data):
+    features, labels = data.sample(_range(data))
+    assert features["id"].numpy().tolist() == [0, 1, 2, 3]
+    assert labels.shape == (4, 1)
+
+
+def test_without_a_range_it_finds_a_sample_itself(data):
+    features, _ = data.sample(master_pb2.RecordRange())
+    assert features["id"].numpy().tolist() == [0, 1, 2, 3]
+
+
+def test_batches_come_with_their_ids_by_shard(data):
+    _serve(data)
+    opened = data.open(_task(data))
+    ids, labels = _read(opened)
+    assert ids == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
+    assert labels == [i + 0.5 for i in range(10)]
+    report = opened.report()
+    assert (report.records, report.bad_records) == (10, 0)
+
+
+def test_a_seed_shuffles_in_the_same_way_each_time(data):
+    _serve(data)
+    first = _read(data.open(_task(data, seed=3)))
+    assert first == _read(data.open(_task(data, seed=3)))
+    assert first != _read(data.open(_task(data, seed=4)))
+    assert sorted(first[1]) == [i + 0.5 for i in range(10)]
+
+
+def test_evaluation_has_a_mode_of_its_own(data):
+    _serve(data)
+    _, labels = _read(data.open(_task(data, master_pb2.TASK_EVALUATE)))
+    assert labels == [i + 100.5 for i in range(10)]
+
+
+def test_broken_records_are_wrong_use(data, tmp_path):
+    _serve(data)
+    (tmp_path / "some.csv").write_text("changed\n")
+    with pytest.raises(ConfigError, match=r"some\.csv"):
+        data.open(_task(data))
+
+
+def test_a_job_without_data_has_no_sample(data):
+    empty = JobData(JobConfig(), data._zoo, 1)
+    with pytest.raises(ConfigError, match="no data"):
+        empty.sample(master_pb2.RecordRange())
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        tf.zeros((5, 3)),
+        tf.ragged.constant([[1], [], [2, 3], [], [4]]),
+        tf.sparse.from_dense(tf.eye(5)),
+    ],
+)
+def test_examples_are_counted_in_any_kind_of_tensor(first):
+    assert count_examples(({"a": first}, tf.zeros((5, 1)))) == 5
