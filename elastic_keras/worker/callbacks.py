@@ -204,11 +204,16 @@ def _override(
 ) -> bool:
     """Whether any callback overrides one of the hooks."""
     return any(
-        getattr(type(callback), hook)
+        _function(getattr(callback, hook))
         is not getattr(keras.callbacks.Callback, hook)
         for callback in callbacks
         for hook in hooks
     )
+
+
+def _function(method: Any) -> Any:
+    """Returns a bound method's function; a LambdaCallback has only those."""
+    return getattr(method, "__func__", method)
 
 
 def _has_schedule(optimizer: keras.optimizers.Optimizer) -> bool:

@@ -115,13 +115,13 @@ class JobData:
         self._steps: Steps | None = None
 
     def sample(self, message: master_pb2.RecordRange) -> Any:
-        """Returns the first batch of a range, to build a model on.
+        """Returns the first batch there is, to build a model on.
 
         Args:
-            message: The range; empty to find one here.
+            message: The range to look at first; empty to find one here.
 
         Raises:
-            ConfigError: It holds no batch.
+            ConfigError: There are no data, or they give no batch.
         """
         kind = next(
             (
@@ -133,18 +133,24 @@ class JobData:
         )
         if kind is None:
             raise ConfigError("The job has no data.")
-        source = _range(message)
-        if not source.source:
-            source = self._reader(kind).ranges(self._records_per_task())[0]
-        raw, _ = self._read(kind, source, -1)
-        batches = _trim(self._pipeline(kind)(raw))
-        self.spec = batches.element_spec
-        for batch in batches.take(1):
-            return batch
+        pipeline = self._pipeline(kind)
+        for source in self._ranges(kind, _range(message)):
+            raw, _ = self._read(kind, source, -1)
+            batches = _trim(pipeline(raw))
+            self.spec = batches.element_spec
+            for batch in batches.take(1):
+                return batch
         raise ConfigError(
-            "dataset_fn made no batch of the first records. "
-            f"Received: {source.count} records of {source.source!r}"
+            "dataset_fn made no batch of any record. Received: "
+            f"{kind.option}={getattr(self._config.data, kind.option)!r}"
         )
+
+    def _ranges(self, kind: _Kind, first: RecordRange) -> Iterator[RecordRange]:
+        """Gives the first range, if there is one, then all there are."""
+        if first.source:
+            yield first
+        # A filter in dataset_fn may leave nothing of the first range.
+        yield from self._reader(kind).ranges(self._records_per_task())
 
     def serve(self, prepared: PreparedModel, steps: Steps) -> None:
         """Names the model that batches are made for."""

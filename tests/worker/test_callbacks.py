@@ -155,6 +155,13 @@ def test_evaluations_begin_each_time():
         (_TestBatches, False, True),
         (lambda: keras.callbacks.EarlyStopping(), False, False),
         (lambda: keras.callbacks.TerminateOnNaN(), True, False),
+        (
+            lambda: keras.callbacks.LambdaCallback(
+                on_train_batch_end=lambda batch, logs: None
+            ),
+            True,
+            False,
+        ),
     ],
 )
 def test_batch_hooks_cost_nothing_where_nobody_wants_them(

@@ -134,6 +134,34 @@ def test_broken_records_are_wrong_use(data, tmp_path):
         data.open(_task(data))
 
 
+def _filtered(data, tmp_path, least):
+    """Returns the same job, with a filter in its dataset_fn."""
+    module = MODULE.replace(
+        "return dataset.map(parse)",
+        f"return dataset.map(parse).filter(lambda x, y: x['id'] >= {least})",
+    )
+    (tmp_path / "filtered.py").write_text(module)
+    config = JobConfig.from_options(
+        model_zoo=str(tmp_path),
+        model_def="filtered",
+        training_data=data.path,
+        minibatch_size=2,
+    )
+    return JobData(config, load(config.model), num_shards=1)
+
+
+def test_a_first_range_of_which_a_filter_leaves_nothing(data, tmp_path):
+    filtered = _filtered(data, tmp_path, 7)
+    features, _ = filtered.sample(_range(data, count=2))
+    assert features["id"].numpy().tolist() == [7]
+
+
+def test_a_filter_that_leaves_nothing_at_all(data, tmp_path):
+    filtered = _filtered(data, tmp_path, 10)
+    with pytest.raises(ConfigError, match="no batch of any record"):
+        filtered.sample(_range(data, count=2))
+
+
 def test_a_job_without_data_has_no_sample(data):
     empty = JobData(JobConfig(), data._zoo, 1)
     with pytest.raises(ConfigError, match="no data"):
