@@ -166,6 +166,31 @@ def check_tables(
             )
 
 
+_MONITORS = (
+    keras.callbacks.EarlyStopping,
+    keras.callbacks.ModelCheckpoint,
+    keras.callbacks.ReduceLROnPlateau,
+)
+
+
+def set_modes(
+    callbacks: list[keras.callbacks.Callback], modes: dict[str, str]
+) -> None:
+    """Tells callbacks of mode "auto" which way their metric gets better.
+
+    Keras reads that off the metrics of a compiled model; those of a job are
+    not the model's.
+
+    Args:
+        callbacks: The module's callbacks.
+        modes: "min" or "max" by metric, without `val_`.
+    """
+    for callback in callbacks:
+        if isinstance(callback, _MONITORS) and callback.mode == "auto":
+            name = callback.monitor.removeprefix("val_")
+            callback.mode = modes.get(name, callback.mode)
+
+
 def check(callbacks: Any) -> list[keras.callbacks.Callback]:
     """Checks what a module's `callbacks()` returned.
 

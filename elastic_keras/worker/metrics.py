@@ -117,6 +117,18 @@ class MetricSet:
         metrics = {name: metric for name, (_, metric) in self._metrics.items()}
         return {"loss": self._loss, **metrics}
 
+    def modes(self) -> dict[str, str]:
+        """Returns which way metrics get better, "min" or "max", by name.
+
+        A metric that does not say so is left out.
+        """
+        found = {"loss": "min"}
+        for name, (_, metric) in self._metrics.items():
+            direction = getattr(metric, "_direction", None)
+            if direction:
+                found[name] = "max" if direction == "up" else "min"
+        return found
+
     def reset(self) -> None:
         """Forgets what was taken in."""
         for metric in self._all().values():

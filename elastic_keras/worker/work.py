@@ -6,7 +6,11 @@ import keras
 import numpy as np
 
 from elastic_keras.config import JobConfig
-from elastic_keras.worker.callbacks import JobCallbacks, check_tables
+from elastic_keras.worker.callbacks import (
+    JobCallbacks,
+    check_tables,
+    set_modes,
+)
 from elastic_keras.worker.client import PsClient
 from elastic_keras.worker.computing import TrainComputing
 from elastic_keras.worker.failures import failure
@@ -58,6 +62,7 @@ class ModelWork:
         """
         signature = self._prepared.signature
         check_tables(callbacks, [table.name for table in signature.tables])
+        set_modes(callbacks, self._steps.evaluation_metrics.modes())
         self._callbacks = JobCallbacks(
             callbacks,
             self._prepared.model,

@@ -7,6 +7,7 @@ from elastic_keras.config import ConfigError
 from elastic_keras.wire.proto import master_pb2
 from elastic_keras.worker import callbacks as job_callbacks
 from elastic_keras.worker.callbacks import JobCallbacks
+from elastic_keras.worker.metrics import MetricSet
 
 
 class _Recorder(keras.callbacks.Callback):
@@ -220,6 +221,35 @@ def test_reduce_lr_on_plateau_works():
     for epoch, loss in enumerate((1.0, 2.0, 3.0)):
         job.run("on_epoch_end", epoch, {"val_loss": loss})
     assert job.rates == [(0, 0.25), (0, 0.125)]
+
+
+@pytest.mark.parametrize(
+    "kind", [keras.callbacks.EarlyStopping, keras.callbacks.ReduceLROnPlateau]
+)
+@pytest.mark.parametrize(
+    ("metric", "values"), [("auc", (0.5, 0.9)), ("mae", (0.9, 0.5))]
+)
+def test_the_metric_says_which_way_it_gets_better(kind, metric, values):
+    metrics = MetricSet(
+        {
+            "auc": keras.metrics.AUC(name="another"),
+            "mae": keras.metrics.MeanAbsoluteError(),
+        }
+    )
+    callback = kind(monitor=f"val_{metric}", patience=1)
+    job_callbacks.set_modes([callback], metrics.modes())
+    job = _Job(callback)
+    job.run("on_train_begin")
+    for epoch, value in enumerate(values):
+        result = job.run("on_epoch_end", epoch, {f"val_{metric}": value})
+    assert result == {"stop": False}
+    assert job.rates == []
+
+
+def test_a_mode_that_is_given_stays():
+    callback = keras.callbacks.EarlyStopping("val_auc", mode="min")
+    job_callbacks.set_modes([callback], {"auc": "max"})
+    assert callback.mode == "min"
 
 
 def test_best_weights_cannot_be_restored():
