@@ -206,14 +206,18 @@ class ZooModule:
         return found
 
     def _loss(self) -> Any:
-        loss = self._function("loss", arguments=None)
-        if inspect.isclass(loss):
-            raise self._wrong(
-                "loss must be a function or a loss object, not a class; "
-                f"write loss = {loss.__name__}()",
-                repr(loss),
-            )
-        return self._checked("loss", loss, 2)
+        loss = self._find("loss")
+        if loss is None:
+            raise self._missing("loss")
+        for part in _losses(loss):
+            if inspect.isclass(part):
+                raise self._wrong(
+                    "loss must be a function or a loss object, not a class; "
+                    f"write loss = {part.__name__}()",
+                    repr(part),
+                )
+            self._checked("loss", part, 2)
+        return loss
 
     def _check_params(self) -> None:
         try:
@@ -237,6 +241,14 @@ class ZooModule:
 
     def _wrong(self, what: str, received: str) -> ConfigError:
         return ConfigError(f"{what}. Received: {received} in {self._path}")
+
+
+def _losses(loss: Any) -> list[Any]:
+    """Returns the loss, or those of a dict or list with one per output."""
+    parts = loss.values() if isinstance(loss, dict) else loss
+    if not isinstance(loss, (dict, list, tuple)):
+        return [loss]
+    return [part for part in parts if part is not None] or [loss]
 
 
 _SIGNATURES = {

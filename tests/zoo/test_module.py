@@ -176,6 +176,9 @@ def test_broken_contracts(tmp_path, old, new, words):
     ("more", "words"),
     [
         ("loss = 'mse'", "loss must be a function"),
+        ("loss = {}", "loss must be a function"),
+        ("loss = {'a': 'mse'}", "loss must be a function"),
+        ("loss = [None, keras.losses.MeanSquaredError]", "not a class"),
         ("loss = keras.losses.MeanSquaredError", "not a class"),
         ("optimizer = keras.optimizers.SGD()", "optimizer must be a function"),
         ("callbacks = []", "callbacks must be a function"),
@@ -185,6 +188,13 @@ def test_broken_contracts(tmp_path, old, new, words):
 def test_names_of_a_wrong_kind(tmp_path, more, words):
     with pytest.raises(ConfigError, match=words):
         _load(tmp_path, _MODULE, more)
+
+
+@pytest.mark.parametrize("losses", ["{'a': mse, 'b': loss}", "[None, mse]"])
+def test_a_loss_per_output(tmp_path, losses):
+    more = f"mse = keras.losses.MeanSquaredError()\nloss = {losses}"
+    loss = _load(tmp_path, _MODULE, more).loss
+    assert isinstance(loss, dict | list)
 
 
 @pytest.mark.parametrize(
