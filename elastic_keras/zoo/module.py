@@ -91,7 +91,7 @@ class ZooModule:
         model = self._call("custom_model", self._model, **self._params)
         if not isinstance(model, keras.Model):
             raise self._wrong(
-                "custom_model must return a keras.Model", repr(model)
+                "custom_model must return a keras.Model", _shown(model)
             )
         return model
 
@@ -103,7 +103,7 @@ class ZooModule:
         if not isinstance(optimizer, keras.optimizers.Optimizer):
             raise self._wrong(
                 "optimizer() must return a keras.optimizers.Optimizer",
-                repr(optimizer),
+                _shown(optimizer),
             )
         return optimizer
 
@@ -134,7 +134,7 @@ class ZooModule:
             raise self._wrong(
                 "eval_metrics_fn() must return a dict of Keras metrics or "
                 "functions by name, or of such dicts by output",
-                repr(metrics),
+                _shown(metrics),
             )
         return metrics
 
@@ -150,7 +150,7 @@ class ZooModule:
         ):
             raise self._wrong(
                 "callbacks() must return a list of keras.callbacks.Callback",
-                repr(callbacks),
+                _shown(callbacks),
             )
         return list(callbacks)
 
@@ -166,7 +166,7 @@ class ZooModule:
         raise self._wrong(
             "prediction_outputs_processor must have a method "
             "process(predictions, worker_id)",
-            repr(found),
+            _shown(found),
         )
 
     def _call(self, name: str, function: Any, *args: Any, **kwargs: Any) -> Any:
@@ -197,7 +197,7 @@ class ZooModule:
 
     def _checked(self, name: str, found: Any, arguments: int | None) -> Any:
         if not callable(found):
-            raise self._wrong(f"{name} must be a function", repr(found))
+            raise self._wrong(f"{name} must be a function", _shown(found))
         if arguments is not None and not _takes(found, arguments):
             raise self._wrong(
                 f"{name} must take {_SIGNATURES.get(name, 'no arguments')}",
@@ -214,7 +214,7 @@ class ZooModule:
                 raise self._wrong(
                     "loss must be a function or a loss object, not a class; "
                     f"write loss = {part.__name__}()",
-                    repr(part),
+                    _shown(part),
                 )
             self._checked("loss", part, 2)
         return loss
@@ -256,6 +256,18 @@ _SIGNATURES = {
     "dataset_fn": "(dataset, mode, metadata)",
     "custom_data_reader": "(data_origin, records_per_task, **kw)",
 }
+
+
+def _shown(value: Any) -> str:
+    """Returns a value for a message: without addresses, and not too long."""
+    if type(value).__repr__ is object.__repr__ or callable(value):
+        return getattr(value, "__name__", type(value).__name__)
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(map(_shown, value)) + "]"
+    if isinstance(value, dict):
+        pairs = (f"{key!r}: {_shown(item)}" for key, item in value.items())
+        return "{" + ", ".join(pairs) + "}"
+    return repr(value)[:200]
 
 
 def _signature(function: Any) -> str:
