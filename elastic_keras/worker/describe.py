@@ -1,7 +1,7 @@
 """The signature of a built model, and the variables it stands for."""
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import keras
@@ -42,6 +42,7 @@ def describe(
     tables: tuple[Any, ...],
     changed: list[Any],
     seed: int,
+    still: Collection[int] = (),
 ) -> Description:
     """Describes a built model.
 
@@ -51,6 +52,8 @@ def describe(
         tables: Its PS layers.
         changed: Non-trainable variables that a training call changes.
         seed: The job's seed.
+        still: Positions of trainable variables that never get a gradient.
+            Keras leaves them as they are, even with weight decay.
 
     Raises:
         ConfigError: Shards cannot run something of it.
@@ -59,13 +62,17 @@ def describe(
     known = _Optimizers(_model_optimizer(optimizer))
     dense = tuple(model.trainable_variables)
     states = tuple(variable for variable in changed if _is_float(variable))
+    dense_optimizers = [
+        known.position(keras.optimizers.SGD(0.0) if i in still else None)
+        for i in range(len(dense))
+    ]
     table_optimizers = [
         known.position(getattr(layer, "optimizer", None)) for layer in tables
     ]
     signature = ModelSignature(
         seed=seed,
         optimizers=tuple(known.specs),
-        dense=_dense_specs(dense, known.optimizers[0]),
+        dense=_dense_specs(dense, dense_optimizers, known.optimizers),
         states=tuple(
             StateSpec(name, tuple(variable.shape))
             for name, variable in zip(
@@ -131,11 +138,13 @@ def _model_optimizer(optimizer: Any) -> Any:
 
 
 def _dense_specs(
-    variables: tuple[Any, ...], optimizer: Any
+    variables: tuple[Any, ...], positions: list[int], optimizers: list[Any]
 ) -> tuple[DenseSpec, ...]:
     specs = []
     names = _unique(variable.path for variable in variables)
-    for name, variable in zip(names, variables, strict=True):
+    for name, variable, position in zip(
+        names, variables, positions, strict=True
+    ):
         if not _is_float(variable):
             raise ConfigError(
                 "Trainable variables are floating-point numbers. "
@@ -145,8 +154,10 @@ def _dense_specs(
             DenseSpec(
                 name=name,
                 shape=tuple(variable.shape),
-                optimizer=0,
-                weight_decay=optimizers_module.decays(optimizer, variable),
+                optimizer=position,
+                weight_decay=optimizers_module.decays(
+                    optimizers[position], variable
+                ),
                 constraint=constraint_spec(variable.constraint, name),
             )
         )

@@ -15,8 +15,9 @@ from elastic_keras.worker import swap
 from elastic_keras.worker.batches import as_tensors, spec_of, unpack
 from elastic_keras.worker.describe import Description, describe
 from elastic_keras.worker.misfit import misfit_explained
-from elastic_keras.worker.optimizers import Clipping, LossScale
+from elastic_keras.worker.optimizers import Clipping, LossScale, unwrap
 from elastic_keras.worker.recording import Recording
+from elastic_keras.worker.unconnected import moves_without_gradient, unconnected
 
 logger = logging.getLogger(__name__)
 
@@ -101,8 +102,11 @@ def prepare(
     with misfit_explained(spec):
         recording = _record(model, spec, swapped)
     tables = _find_tables(model, recording)
+    still: frozenset[int] = frozenset()
+    if loss is not None and moves_without_gradient(unwrap(optimizer)):
+        still = unconnected(model, loss, sample_batch)
     described: Description = describe(
-        model, optimizer, tables, recording.changed, seed
+        model, optimizer, tables, recording.changed, seed, still
     )
     for layer in tables:
         logger.info("%s: a PS table of width %d", layer.name, layer.output_dim)
