@@ -52,6 +52,7 @@ class JobCallbacks:
         self.wants_train_batches = _override(callbacks, _TRAIN_HOOKS)
         self.wants_test_batches = _override(callbacks, _TEST_HOOKS)
         self._batch = 0
+        self._test_batch = 0
         # Hooks that have begun and not ended in this process.
         self._open: set[str] = set()
         # Callbacks look at `model.optimizer`.
@@ -79,14 +80,15 @@ class JobCallbacks:
         self._batch += 1
         self._tell_learning_rates()
 
-    def test_batch_begin(self, batch: int) -> None:
+    def test_batch_begin(self) -> None:
         """Calls `on_test_batch_begin`."""
         self._begin("test")
-        self._list.on_test_batch_begin(batch, {})
+        self._list.on_test_batch_begin(self._test_batch, {})
 
-    def test_batch_end(self, batch: int, logs: dict[str, float]) -> None:
+    def test_batch_end(self, logs: dict[str, float]) -> None:
         """Calls `on_test_batch_end`."""
-        self._list.on_test_batch_end(batch, logs)
+        self._list.on_test_batch_end(self._test_batch, logs)
+        self._test_batch += 1
 
     def run(self, task: master_pb2.Task) -> dict[str, Any]:
         """Calls the hook of a `TASK_CALLBACK`.
@@ -121,6 +123,8 @@ class JobCallbacks:
         """
         if block not in self._open:
             self._open.add(block)
+            if block == "test":
+                self._test_batch = 0
             getattr(self._list, f"on_{block}_begin")()
 
     def _tell_learning_rates(self) -> None:

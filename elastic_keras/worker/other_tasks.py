@@ -77,10 +77,10 @@ class OtherTasks:
         for batch, pulled in self._pulled(opened.batches()):
             self._computing.assign(pulled.dense)
             if hooks is not None:
-                hooks.test_batch_begin(batches)
+                hooks.test_batch_begin()
             self._steps.evaluate(batch.data, pulled.rows, batch.inverse)
             if hooks is not None:
-                hooks.test_batch_end(batches, metrics.result())
+                hooks.test_batch_end(metrics.result())
             batches += 1
             examples += batch.examples
         report = opened.report()

@@ -116,6 +116,22 @@ def test_batches_are_numbered_within_the_epoch():
     ]
 
 
+def test_batches_are_numbered_within_the_evaluation():
+    recorder = _Recorder()
+    job = _Job(recorder)
+    for _ in range(2):
+        job.run("on_test_begin")
+        # Two tasks of it.
+        for _ in range(2):
+            job.callbacks.test_batch_begin()
+            job.callbacks.test_batch_end({"loss": 0.5})
+        job.run("on_test_end")
+    numbers = [c for c in recorder.calls if c[0] == "on_test_batch_end"]
+    assert numbers == [
+        ("on_test_batch_end", batch, {"loss": 0.5}) for batch in (0, 1, 0, 1)
+    ]
+
+
 @pytest.mark.parametrize(
     ("hook", "begun"),
     [
