@@ -1,7 +1,8 @@
 """The data thread: tasks become batches with their ids found."""
 
+import contextlib
 import threading
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Generator
 from typing import Any, Protocol
 
 from elastic_keras.wire.proto import master_pb2
@@ -13,8 +14,8 @@ from elastic_keras.worker.task_run import TaskRun
 class TaskData(Protocol):
     """A task's batches, and what was read for them."""
 
-    def batches(self) -> Iterator[items.Batch]:
-        """Makes the batches; the same ones each time."""
+    def batches(self) -> Generator[items.Batch, None, None]:
+        """Makes the batches."""
 
     def report(self) -> master_pb2.ReportTaskRequest:
         """Returns what the report of the task counts, once all was read."""
@@ -111,15 +112,16 @@ class Feeder:
             data = self._open_data(run.task)
             batches = data.batches()
         count = examples = 0
-        while not run.dropped:
-            with _user_code():
-                batch = next(batches, None)
-            if batch is None:
-                break
-            if count not in known:
-                self._ready.put(items.TrainBatch(run, count, batch))
-            count += 1
-            examples += batch.examples
+        with contextlib.closing(batches):
+            while not run.dropped:
+                with _user_code():
+                    batch = next(batches, None)
+                if batch is None:
+                    break
+                if count not in known:
+                    self._ready.put(items.TrainBatch(run, count, batch))
+                count += 1
+                examples += batch.examples
         if run.dropped:
             return None
         report = data.report()

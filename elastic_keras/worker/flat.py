@@ -21,11 +21,13 @@ class FlatVariables:
         self._variables = list(variables)
         self._shapes = [tuple(v.shape) for v in self._variables]
         self._sizes = [math.prod(shape) for shape in self._shapes]
-        self._assign = tf.function(
-            self._trace_assign,
-            input_signature=[tf.TensorSpec([sum(self._sizes)], tf.float32)],
-            autograph=False,
-        )
+        self._assign: Any = None
+        if self._variables:
+            self._assign = tf.function(
+                self._trace_assign,
+                input_signature=[tf.TensorSpec([sum(self._sizes)], tf.float32)],
+                autograph=False,
+            ).get_concrete_function()
 
     def assign(self, flat: Any) -> None:
         """Sets all variables from a float32 vector.
@@ -38,7 +40,7 @@ class FlatVariables:
                 f"The model has {sum(self._sizes)} values here. "
                 f"Received: shape={tuple(flat.shape)}"
             )
-        if self._variables:
+        if self._assign is not None:
             self._assign(flat)
 
     def numpy(self) -> np.ndarray:

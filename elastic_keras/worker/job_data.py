@@ -1,7 +1,7 @@
 """A worker's view of the job's data: tasks become batches with their ids."""
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Generator, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -53,24 +53,27 @@ _KINDS: dict[int, _Kind] = {
 
 
 class TaskBatches:
-    """One task's batches; made anew, they are the same.
+    """One task's batches.
 
     Args:
-        dataset: Elements (batch, `LookupIds`).
+        elements: Pairs (batch, `LookupIds`).
         counts: What was read of the range.
         num_shards: Number of shards.
     """
 
     def __init__(
-        self, dataset: tf.data.Dataset, counts: Counts, num_shards: int
+        self,
+        elements: Iterable[tuple[Any, LookupIds]],
+        counts: Counts,
+        num_shards: int,
     ) -> None:
-        self._dataset = dataset
+        self._elements = elements
         self._counts = counts
         self._num_shards = num_shards
 
-    def batches(self) -> Iterator[items.Batch]:
+    def batches(self) -> Generator[items.Batch, None, None]:
         """Makes the batches."""
-        for data, ids in self._dataset:
+        for data, ids in self._elements:
             yield self._batch(data, ids)
 
     def report(self) -> master_pb2.ReportTaskRequest:
@@ -171,10 +174,8 @@ class JobData:
         raw, counts = self._read(kind, _range(task.range), task.shuffle_seed)
         if task.kind not in self._pipelines:
             self._pipelines[task.kind] = self._pipeline_with_ids(kind, raw)
-        dataset = self._pipelines[task.kind](raw)
-        return TaskBatches(
-            dataset.prefetch(_PREFETCH), counts, self._num_shards
-        )
+        elements = self._pipelines[task.kind].batches(raw, _PREFETCH)
+        return TaskBatches(elements, counts, self._num_shards)
 
     def _pipeline_with_ids(
         self, kind: _Kind, raw: tf.data.Dataset
