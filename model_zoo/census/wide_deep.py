@@ -123,7 +123,7 @@ loss = keras.losses.BinaryCrossentropy()
 
 
 def optimizer():
-    return keras.optimizers.Adagrad(0.05, initial_accumulator_value=0.1)
+    return keras.optimizers.Adagrad(0.05)
 
 
 def eval_metrics_fn():

@@ -25,7 +25,9 @@ class FactorizationMachine(layers.Layer):
 def custom_model(dim=16, hidden=(256, 128, 64)):
     numbers = keras.Input((NUM_INTEGERS,), name="numbers")
     ids = keras.Input((NUM_CATEGORIES,), dtype="int64", name="ids")
-    rows = ek.layers.Embedding(1 + dim, name="rows")(ids)
+    rows = ek.layers.Embedding(
+        1 + dim, keras.initializers.RandomNormal(stddev=0.01), name="rows"
+    )(ids)
     weights, factors = rows[:, :, 0], rows[:, :, 1:]
     deep = layers.Concatenate()([numbers, layers.Flatten()(factors)])
     for units in hidden:
@@ -46,7 +48,7 @@ loss = keras.losses.BinaryCrossentropy()
 
 
 def optimizer():
-    return keras.optimizers.Adagrad(0.05, initial_accumulator_value=0.1)
+    return keras.optimizers.Adagrad(0.1)
 
 
 def eval_metrics_fn():

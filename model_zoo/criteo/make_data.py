@@ -65,20 +65,21 @@ class Planted:
         # matter little: what cannot be learned from the rows at hand would
         # only lower what a model can reach.
         self._weights = [
-            0.45 * random.normal(size=len(p) + 1) * _weight_of(p)
+            0.5 * random.normal(size=len(p) + 1) * _weight_of(p)
             for p in self._shares
         ]
         self._vectors = {
             feature: random.normal(size=(VOCABULARY[feature] + 1, 2))
+            * _weight_of(self._shares[feature])[:, np.newaxis]
             for feature in sorted(set(itertools.chain(*_PAIRS)))
         }
         self._missing = random.choice((0.0, 0.02, 0.2), size=len(VOCABULARY))
         self._integer_missing = random.choice(
             (0.0, 0.1, 0.25), size=NUM_INTEGERS
         )
-        self._scale = random.uniform(0.5, 4.0, size=NUM_INTEGERS)
+        self._scale = random.uniform(0.5, 2.5, size=NUM_INTEGERS)
         self._slope = 0.25 * random.normal(size=NUM_INTEGERS)
-        self._bend = 0.15 * random.normal(size=NUM_INTEGERS)
+        self._bend = 0.04 * random.normal(size=NUM_INTEGERS)
 
     def draw(self, count: int, random: np.random.Generator) -> Rows:
         """Draws examples.
@@ -107,7 +108,7 @@ class Planted:
         for a, b in _PAIRS:
             left = self._vectors[a][values[:, a]]
             right = self._vectors[b][values[:, b]]
-            logit += 0.25 * (left * right).sum(axis=1)
+            logit += 0.12 * (left * right).sum(axis=1)
         known = integers >= 0
         level = np.log1p(np.maximum(integers, 0)) / self._scale - 0.8
         curve = self._slope * level + self._bend * (level**2 - 0.36)
@@ -177,7 +178,7 @@ def _zipf(size: int) -> np.ndarray:
 
 def _weight_of(share: np.ndarray) -> np.ndarray:
     """Returns how much each value matters; the last is a missing one."""
-    return np.append(share / (share + 0.02), 1.0)
+    return np.append(share / (share + 0.05), 1.0)
 
 
 def _names(seed: int) -> list[np.ndarray]:

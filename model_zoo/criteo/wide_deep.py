@@ -21,7 +21,9 @@ def custom_model(dim=16, hidden=(256, 128, 64)):
         optimizer=keras.optimizers.Ftrl(0.05),
         name="wide",
     )(ids)
-    rows = ek.layers.Embedding(dim, name="deep")(ids)
+    rows = ek.layers.Embedding(
+        dim, keras.initializers.RandomNormal(stddev=0.01), name="deep"
+    )(ids)
     deep = layers.Concatenate()([numbers, layers.Flatten()(rows)])
     for units in hidden:
         deep = layers.Dense(units, activation="relu")(deep)
@@ -34,7 +36,7 @@ loss = keras.losses.BinaryCrossentropy()
 
 
 def optimizer():
-    return keras.optimizers.Adagrad(0.05, initial_accumulator_value=0.1)
+    return keras.optimizers.Adagrad(0.1)
 
 
 def eval_metrics_fn():
