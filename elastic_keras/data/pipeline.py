@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import random
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -15,6 +16,13 @@ from elastic_keras.data.reader import Metadata
 from elastic_keras.data.stream import BatchStream
 
 PREDICTION = "prediction"
+
+# Random ops whose next draw depends on the draws before it.
+_DRAWS = re.compile(
+    "Multinomial|Random(Crop|Gamma|Poisson|Shuffle|StandardNormal|Uniform)"
+    "|SampleDistorted|Stateful|.*(CandidateSampler|TruncatedNormal)"
+)
+_NO_DRAWS = re.compile("Stateless|RandomShuffleQueue|StatefulPartitionedCall")
 
 
 class BatchPipeline:
@@ -57,6 +65,8 @@ class BatchPipeline:
         self._then = then
         self._spec: Any = None
         self._traced: Any = None
+        # An iterator then goes on with its draws from task to task.
+        self._draws = False
         # Lookup tables that dataset_fn made live as long as this.
         self._kept: tf.data.Dataset | None = None
         self._stream: BatchStream | None = None
@@ -103,7 +113,7 @@ class BatchPipeline:
             self._stream = None
         if self._stream is None:
             dataset = self(raw)
-            if not self.traced:
+            if not self.traced or self._draws:
                 return iter(dataset.prefetch(prefetch))
             self._stream = BatchStream(
                 self._traced, self._spec, dataset.element_spec, prefetch
@@ -143,6 +153,7 @@ class BatchPipeline:
             # Running it without a trace shows better what is wrong, or works.
             self._kept = None
             return None
+        self._draws = _draws(function.get_concrete_function().graph)
         return function
 
     def _build(self, raw: tf.data.Dataset) -> tf.data.Dataset:
@@ -187,6 +198,17 @@ def _unpacker(spec: Any, mode: str) -> Callable[..., tuple[Any, Any, Any]]:
         return parts[0], labels, weights
 
     return unpack
+
+
+def _draws(graph: Any) -> bool:
+    """Whether a graph, or a function in it, draws random numbers."""
+    definition = graph.as_graph_def()
+    nodes = list(definition.node)
+    for function in definition.library.function:
+        nodes += function.node_def
+    return any(
+        _DRAWS.match(node.op) and not _NO_DRAWS.match(node.op) for node in nodes
+    )
 
 
 @contextlib.contextmanager
