@@ -9,7 +9,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/environment.sh
 
-readonly ROWS="${ROWS:-1000000}"
+readonly ROWS="${ROWS:-500000}"
 readonly DATA="data/criteo-$ROWS"
 
 ensure_environment ""
@@ -29,7 +29,7 @@ done
   --model_zoo=model_zoo --model_def=criteo.deepfm \
   --training_data="$DATA/train.tsv" \
   --validation_data="$DATA/validation.tsv" \
-  --minibatch_size=128 --num_epochs=2 \
+  --minibatch_size=512 --num_epochs=2 \
   --num_workers=2 --num_ps=2 --max_staleness=4 \
   --job_dir="$job_dir" "$@"
 
