@@ -11,6 +11,7 @@ it also measures the step with so many rows in the table.
 """
 
 import json
+import os
 import pathlib
 import secrets
 import statistics
@@ -19,7 +20,6 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
 
 import numpy as np
 from absl import app, flags
@@ -204,7 +204,7 @@ class Bench:
         self.unique = int(np.mean(unique))
         return made
 
-    def _data(self, steps: int) -> "_Data":
+    def _data(self, steps: int) -> object:
         from elastic_keras.data.reader import Counts
         from elastic_keras.worker.job_data import TaskBatches
 
@@ -339,8 +339,6 @@ class Shard:
         (self._folder / "config.json").write_text(config.to_json())
 
     def __enter__(self) -> "Shard":
-        import os
-
         self._process = subprocess.Popen(
             [
                 sys.executable,
@@ -349,7 +347,7 @@ class Shard:
                 f"--job_dir={self._folder}",
                 "--index=0",
             ],
-            env={**os.environ, **_malloc(), "EK_JOB_TOKEN": self.token},
+            env={**os.environ, "EK_JOB_TOKEN": self.token},
             stderr=open(self._folder / "ps-0.log", "w"),
         )
         return self
@@ -364,12 +362,6 @@ class Shard:
 
         times = psutil.Process(self._process.pid).cpu_times()
         return times.user + times.system
-
-
-def _malloc() -> dict[str, str]:
-    from elastic_keras.cluster import local
-
-    return dict(getattr(local, "MALLOC", {}))
 
 
 def _ratio(batch_size: int, folder: str) -> dict:
@@ -464,9 +456,20 @@ def _print_table(figures: dict) -> None:
         print(f"{entry['rows']:>12,} rows: {entry['median_ms']:.2f} ms a step")
 
 
-def _main(argv: list[str]) -> None:
-    import os
+# As the launcher sets them for a job's processes.
+_ENVIRONMENT = {
+    "MALLOC_MMAP_THRESHOLD_": str(1 << 30),
+    "MALLOC_TRIM_THRESHOLD_": str(1 << 30),
+}
 
+
+def _main(argv: list[str]) -> None:
+    if os.environ.keys().isdisjoint(_ENVIRONMENT):
+        os.execve(
+            sys.executable,
+            [sys.executable, *sys.argv],
+            {**_ENVIRONMENT, **os.environ},
+        )
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     import tensorflow as tf
 
