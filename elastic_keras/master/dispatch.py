@@ -308,6 +308,7 @@ class Dispatch:
         except WireError as error:
             self.fail(failed(f"Metric states do not add up: {error}"))
         item.result = request.result
+        item.examples = request.examples
         if item.kind != master_pb2.TASK_TRAIN:
             self.side.finish(lease)
             return

@@ -5,6 +5,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
+from elastic_keras.config import ConfigError
 from elastic_keras.master.changes import Changes
 from elastic_keras.master.dispatch import Dispatch
 from elastic_keras.master.history import History, Point
@@ -70,6 +71,9 @@ class Evaluation:
 
         Returns:
             Value by metric.
+
+        Raises:
+            ConfigError: The data gave no example.
         """
         self.running = self._dispatch.interrupting = True
         self._states = MetricSum()
@@ -78,7 +82,16 @@ class Evaluation:
         try:
             step = await self._shards.flush()
             await self._hook("on_test_begin", epoch=epoch, step=step)
-            await self._side.evaluate(self._ranges, epoch=epoch, step=step)
+            examples = await self._side.evaluate(
+                self._ranges, epoch=epoch, step=step
+            )
+            if not examples:
+                # Every metric would be 0, a perfect loss.
+                raise ConfigError(
+                    "There is nothing to evaluate: dataset_fn made no example "
+                    "of --validation_data. Received: "
+                    f"{sum(r.count for r in self._ranges)} records"
+                )
             values = await self._side.merge(
                 self._states, epoch=epoch, step=step
             )

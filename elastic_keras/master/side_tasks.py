@@ -27,7 +27,7 @@ class SideTasks:
 
     async def evaluate(
         self, ranges: Sequence[Any], *, epoch: int, step: int
-    ) -> None:
+    ) -> int:
         """Has all workers evaluate ranges of records.
 
         Their metric states go to `Dispatch.on_states`.
@@ -36,19 +36,22 @@ class SideTasks:
             ranges: The records.
             epoch: The epoch.
             step: The optimizer's iterations.
+
+        Returns:
+            Number of examples evaluated.
         """
-        await self._run(
-            [
-                WorkItem(
-                    master_pb2.TASK_EVALUATE,
-                    next(self._numbers),
-                    epoch=epoch,
-                    range=record_range,
-                    step=step,
-                )
-                for record_range in ranges
-            ]
-        )
+        items = [
+            WorkItem(
+                master_pb2.TASK_EVALUATE,
+                next(self._numbers),
+                epoch=epoch,
+                range=record_range,
+                step=step,
+            )
+            for record_range in ranges
+        ]
+        await self._run(items)
+        return sum(item.examples for item in items)
 
     async def merge(
         self, states: MetricSum, *, epoch: int, step: int

@@ -52,6 +52,7 @@ class WorkItem:
         failures: How often it raised the user's exception.
         finished: Whether a worker reported it done.
         result: The worker's answer, for TASK_MERGE and TASK_CALLBACK.
+        examples: What a finished TASK_EVALUATE came to.
     """
 
     kind: int
@@ -67,6 +68,7 @@ class WorkItem:
     failures: int = 0
     finished: bool = False
     result: str = ""
+    examples: int = 0
 
     @property
     def resumed(self) -> bool:

@@ -140,6 +140,7 @@ class Habits:
         fail: Called with a task, may return a traceback.
         stop_after: `on_epoch_end` of this epoch asks to stop.
         evaluation: Called with the step, gives the metric's value.
+        evaluates: Whether a filter leaves it anything to evaluate.
     """
 
     has_callbacks: bool = False
@@ -148,6 +149,7 @@ class Habits:
     fail: object = None
     stop_after: int | None = None
     evaluation: object = None
+    evaluates: bool = True
 
 
 class StandInWorker:
@@ -222,7 +224,8 @@ class StandInWorker:
         elif task.kind == master_pb2.TASK_EVALUATE:
             await self._pause()
             self.evaluated.append((task.range.source, task.range.start))
-            self._report(task, states=states(task.range))
+            kept = self.habits.evaluates * task.range.count
+            self._report(task, states=states(task.range), examples=kept)
         elif task.kind == master_pb2.TASK_MERGE:
             await self._pause()
             self._report(task, result=json.dumps(self._merge(task)))

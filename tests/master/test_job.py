@@ -52,6 +52,16 @@ def test_metrics_of_all_workers_are_added_up(tmp_path):
     assert sum(len(worker.evaluated) for worker in crew) == 8
 
 
+def test_an_evaluation_of_nothing_is_no_perfect_one(tmp_path):
+    code, result, *_ = _run(
+        tmp_path, validation=(2, 3), habits=Habits(evaluates=False)
+    )
+    assert code == 2
+    assert result["evaluation"] == {}
+    assert "nothing to evaluate" in result["error"]
+    assert "Received: 5 records" in result["error"]
+
+
 def test_evaluations_fall_on_exact_steps(tmp_path):
     _, result, _, _, shards = _run(
         tmp_path,
