@@ -1,6 +1,7 @@
 """The life of a worker: from the module to the end of the job."""
 
 import logging
+import threading
 
 import keras
 import tensorflow as tf
@@ -15,7 +16,7 @@ from elastic_keras.worker.heartbeat import Heartbeat
 from elastic_keras.worker.job_data import JobData
 from elastic_keras.worker.master_client import MasterClient
 from elastic_keras.worker.model import PreparedModel, prepare
-from elastic_keras.worker.pipeline import Outcome
+from elastic_keras.worker.pipeline import Outcome, Pipeline
 from elastic_keras.worker.stats import WorkerStats
 from elastic_keras.worker.step import Steps
 from elastic_keras.worker.window import window
@@ -40,7 +41,13 @@ class Worker:
         self._token = token
         self._stats = WorkerStats()
         self._master: MasterClient | None = None
-        self._chief = False
+        self._heartbeat: Heartbeat | None = None
+        # What heartbeats say is for the pipeline; before there is one, the
+        # newest word is kept.
+        self._lock = threading.Lock()
+        self._present: tuple[ModelWork, Pipeline] | None = None
+        self._word = master_pb2.HeartbeatReply()
+        self._error: RpcError | None = None
 
     def run(self) -> None:
         """Works until the job is over.
@@ -59,6 +66,8 @@ class Worker:
         callbacks = job_callbacks.check(zoo.callbacks())
         model = zoo.custom_model()
         reply = self._join(bool(callbacks))
+        if reply is None:
+            return
         data = JobData(config, zoo, len(config.ps_addresses))
         prepared = self._prepare(zoo, model, data, reply.sample)
         steps = Steps(prepared)
@@ -69,7 +78,8 @@ class Worker:
             work.use_callbacks(callbacks)
         while self._work(work) is Outcome.LOST:
             _LOGGER.warning("The master lost this worker: joining again")
-            self._join(bool(callbacks))
+            if self._join(bool(callbacks)) is None:
+                return
             client.join()
 
     def leave(self, timeout: float) -> None:
@@ -85,7 +95,7 @@ class Worker:
         except RpcError as error:
             _LOGGER.warning("Left without a word to the master: %s", error)
 
-    def _join(self, has_callbacks: bool) -> master_pb2.WorkerJoinReply:
+    def _join(self, has_callbacks: bool) -> master_pb2.WorkerJoinReply | None:
         master = MasterClient(
             self._config.master_address,
             index=self._index,
@@ -94,10 +104,50 @@ class Worker:
             token=self._token,
         )
         reply = master.join(has_callbacks=has_callbacks)
+        if reply is None:
+            return None
         self._master = master
-        self._chief = reply.chief
+        with self._lock:
+            self._word = master_pb2.HeartbeatReply(chief=reply.chief)
+        # At once: to build a model may take longer than the master waits.
+        self._heartbeat = Heartbeat(
+            master,
+            self._stats,
+            seconds=self._config.cluster.heartbeat_secs,
+            heard=self._heard,
+            failed=self._failed,
+        )
+        self._heartbeat.start()
         _LOGGER.info("Joined as worker %d", reply.worker)
         return reply
+
+    def _heard(self, reply: master_pb2.HeartbeatReply) -> None:
+        with self._lock:
+            self._word = reply
+            self._pass_on()
+
+    def _failed(self, error: RpcError) -> None:
+        with self._lock:
+            self._error = error
+            self._pass_on()
+
+    def _pass_on(self) -> None:
+        """Tells the pipeline what the newest heartbeat said."""
+        if self._present is None:
+            return
+        work, pipeline = self._present
+        word = self._word
+        if self._error is not None:
+            pipeline.flow.fail(self._error)
+        elif word.stop:
+            pipeline.end(Outcome.JOB_OVER)
+        elif word.unknown:
+            pipeline.end(Outcome.LOST)
+        work.be_chief(word.chief)
+        if word.workers_alive:
+            pipeline.flow.window = window(
+                self._config.staleness, word.workers_alive
+            )
 
     def _prepare(
         self,
@@ -139,28 +189,13 @@ class Worker:
         if master is None:
             raise RuntimeError("This worker has not joined.")
         pipeline = work.pipeline(master)
-
-        def heard(reply: master_pb2.HeartbeatReply) -> None:
-            if reply.stop:
-                pipeline.end(Outcome.JOB_OVER)
-            elif reply.unknown:
-                pipeline.end(Outcome.LOST)
-            work.be_chief(reply.chief)
-            if reply.workers_alive:
-                pipeline.flow.window = window(
-                    self._config.staleness, reply.workers_alive
-                )
-
-        heartbeat = Heartbeat(
-            master,
-            self._stats,
-            seconds=self._config.cluster.heartbeat_secs,
-            heard=heard,
-            failed=pipeline.flow.fail,
-        )
-        work.be_chief(self._chief)
-        heartbeat.start()
+        with self._lock:
+            self._present = work, pipeline
+            self._pass_on()
         try:
             return pipeline.run()
         finally:
-            heartbeat.stop()
+            with self._lock:
+                self._present = None
+            if self._heartbeat is not None:
+                self._heartbeat.stop()

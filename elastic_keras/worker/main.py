@@ -9,9 +9,10 @@ import sys
 import threading
 from typing import NoReturn
 
-from elastic_keras.cluster.exits import run_main
+from elastic_keras.cluster.exits import CRASH, run_main
 from elastic_keras.cluster.lifeline import watch_parent
 from elastic_keras.config import ConfigError, JobConfig
+from elastic_keras.wire.errors import RpcError
 
 _LOGGER = logging.getLogger("elastic_keras.worker")
 # Time that a worker which is told to end takes to say goodbye.
@@ -76,7 +77,12 @@ def _main() -> None:
 
     worker = Worker(config, arguments.index, os.environ.get("EK_JOB_TOKEN", ""))
     goodbye.worker = worker
-    worker.run()
+    try:
+        worker.run()
+    except RpcError as error:
+        # The calls were repeated for minutes: a stack would say no more.
+        _LOGGER.error("Gave up: %s", error)
+        sys.exit(CRASH)
     _LOGGER.info("The job is over")
 
 

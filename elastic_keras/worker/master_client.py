@@ -47,11 +47,14 @@ class MasterClient:
         self._task_calls = itertools.count(1)
         self._reserve_calls = itertools.count(1)
 
-    def join(self, *, has_callbacks: bool) -> master_pb2.WorkerJoinReply:
+    def join(self, *, has_callbacks: bool) -> master_pb2.WorkerJoinReply | None:
         """Makes this process a worker of the job.
 
         Args:
             has_callbacks: The module has Keras callbacks.
+
+        Returns:
+            The master's answer; `None` where the job is over.
 
         Raises:
             ConfigError: The master is of another job or protocol.
@@ -67,6 +70,8 @@ class MasterClient:
         try:
             reply = self._client.call("Join", request)
         except RpcError as error:
+            if error.code == "ABORTED":
+                return None
             if error.code in ("FAILED_PRECONDITION", "INVALID_ARGUMENT"):
                 raise ConfigError(error.message) from error
             raise

@@ -128,4 +128,4 @@ class Puller:
 
 def _has_left(error: RpcError) -> bool:
     """Whether a shard answered that this member is off the list."""
-    return error.code in ("ABORTED", "FAILED_PRECONDITION")
+    return error.code == "ABORTED"
