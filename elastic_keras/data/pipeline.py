@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import random
-import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,18 +10,11 @@ import numpy as np
 import tensorflow as tf
 
 from elastic_keras.config import ConfigError
-from elastic_keras.data import batching
+from elastic_keras.data import batching, draws
 from elastic_keras.data.reader import Metadata
 from elastic_keras.data.stream import BatchStream
 
 PREDICTION = "prediction"
-
-# Random ops whose next draw depends on the draws before it.
-_DRAWS = re.compile(
-    "Multinomial|Random(Crop|Gamma|Poisson|Shuffle|StandardNormal|Uniform)"
-    "|SampleDistorted|Stateful|.*(CandidateSampler|TruncatedNormal)"
-)
-_NO_DRAWS = re.compile("Stateless|RandomShuffleQueue|StatefulPartitionedCall")
 
 
 class BatchPipeline:
@@ -153,7 +145,15 @@ class BatchPipeline:
             # Running it without a trace shows better what is wrong, or works.
             self._kept = None
             return None
-        self._draws = _draws(function.get_concrete_function().graph)
+        graph = function.get_concrete_function().graph
+        if draws.draws_in_parallel(graph):
+            raise ConfigError(
+                "dataset_fn draws random numbers in calls that run in "
+                "parallel, so a task would not give the same batches again; "
+                "use tf.random.stateless_* there, or leave "
+                "num_parallel_calls out"
+            )
+        self._draws = draws.draws(graph)
         return function
 
     def _build(self, raw: tf.data.Dataset) -> tf.data.Dataset:
@@ -198,17 +198,6 @@ def _unpacker(spec: Any, mode: str) -> Callable[..., tuple[Any, Any, Any]]:
         return parts[0], labels, weights
 
     return unpack
-
-
-def _draws(graph: Any) -> bool:
-    """Whether a graph, or a function in it, draws random numbers."""
-    definition = graph.as_graph_def()
-    nodes = list(definition.node)
-    for function in definition.library.function:
-        nodes += function.node_def
-    return any(
-        _DRAWS.match(node.op) and not _NO_DRAWS.match(node.op) for node in nodes
-    )
 
 
 @contextlib.contextmanager

@@ -264,3 +264,42 @@ def test_an_error_within_a_task_leaves_the_next_alone():
     with pytest.raises(tf.errors.InvalidArgumentError, match="StringToNumber"):
         _numbers(pipeline.batches(_raw(["1,2", "x,1"])))
     assert _numbers(pipeline.batches(_raw(["7,2"]))) == [[7]]
+
+
+def _sampled(parallel):
+    def dataset_fn(dataset, mode, metadata):
+        def sample(text):
+            return text, tf.random.uniform([])
+
+        pairs = dataset.map(sample, num_parallel_calls=parallel)
+        return pairs.batch(2)
+
+    return dataset_fn
+
+
+def test_draws_in_parallel_calls_are_refused():
+    pipeline = BatchPipeline(_sampled(4), "training", Metadata(), 2)
+    with pytest.raises(ConfigError, match="stateless"):
+        pipeline(tf.data.Dataset.from_tensor_slices(["a", "b", "c"]))
+
+
+def test_draws_in_order_are_the_same_each_time():
+    pipeline = BatchPipeline(_sampled(None), "training", Metadata(), 2)
+    raw = tf.data.Dataset.from_tensor_slices(["a", "b", "c"])
+    first, again = (
+        [labels.numpy().tolist() for _, labels, _ in pipeline.batches(raw)]
+        for _ in range(2)
+    )
+    assert first == again
+
+
+def test_stateless_draws_in_parallel_calls_are_fine():
+    def dataset_fn(dataset, mode, metadata):
+        def sample(index, text):
+            seed = tf.stack([index, 1])
+            return text, tf.random.stateless_uniform([], seed)
+
+        return dataset.enumerate().map(sample, num_parallel_calls=4).batch(2)
+
+    pipeline = BatchPipeline(dataset_fn, "training", Metadata(), 2)
+    assert pipeline(tf.data.Dataset.from_tensor_slices(["a"])) is not None
