@@ -146,12 +146,20 @@ class Pipeline:
                 if isinstance(item, items.JobOver):
                     return Outcome.JOB_OVER
                 if isinstance(item, items.Lost):
-                    self._feeder.drop_all(TaskRun.abandon)
-                    return Outcome.LOST
+                    return self._lost()
                 self._handle(item)
+        except RpcError as error:
+            if not is_unknown_worker(error):
+                raise
+            return self._lost()
         finally:
             for end in (self._flow, self._ready, self._computed):
                 end.close()
+
+    def _lost(self) -> Outcome:
+        # Others have the tasks by now.
+        self._feeder.drop_all(TaskRun.abandon)
+        return Outcome.LOST
 
     def _guard(self, work: Callable[[], None]) -> None:
         try:
@@ -174,8 +182,10 @@ class Pipeline:
         elif isinstance(item, items.TaskEnd):
             self._end_task(item)
         elif isinstance(item, items.TaskError):
-            self._drain()
-            item.run.fail(**self._describe(item.error))
+            # Its batches are on their way, and those of the next task with
+            # them: only the report waits.
+            failed = self._describe(item.error)
+            item.run.end(master_pb2.ReportTaskRequest(**failed))
         elif isinstance(item, items.OtherTask):
             self._drain()
             self._other_task(item.task)

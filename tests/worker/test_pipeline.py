@@ -6,6 +6,7 @@ import threading
 import pytest
 
 from elastic_keras.config import StalenessOptions
+from elastic_keras.wire.errors import RpcError
 from elastic_keras.wire.proto import master_pb2
 from elastic_keras.worker.pipeline import Outcome, Pipeline
 from tests.worker import stand_ins
@@ -248,6 +249,25 @@ def test_an_exception_of_the_data_comes_after_the_batches():
     assert [r.error for r in master.reports] == ["KeyError('column')"]
 
 
+def test_an_exception_of_the_data_holds_up_no_other_task():
+    errors = {0: KeyError("column"), 1: None}
+    with Shards(1) as shards:
+        master = ScriptedMaster(
+            shards.shards, [train_task(0, 1), train_task(1, 2)]
+        )
+        pipeline, _ = _pipeline(
+            shards,
+            master,
+            lambda task: Data([batch([4], 1)] * 5, errors[task.task]),
+        )
+        assert _run(pipeline) is Outcome.JOB_OVER
+        _applied(shards, [[4]] * 10)
+    assert [(r.lease, r.error) for r in master.reports] == [
+        (1, "KeyError('column')"),
+        (2, ""),
+    ]
+
+
 def test_an_evaluation_interrupts_at_the_exact_step():
     evaluated = []
     evaluation = master_pb2.Task(kind=master_pb2.TASK_EVALUATE, lease=50)
@@ -331,6 +351,26 @@ def test_a_lost_worker_reports_nothing_more():
             master,
             lambda task: Data([batch([1], 1)] * 9),
             Ones(MODEL, lose),
+        )
+        assert _run(pipeline) is Outcome.LOST
+    assert master.reports == []
+
+
+@pytest.mark.parametrize("call", ["get_task", "report"])
+def test_a_master_that_forgot_the_worker_is_joined_again(call):
+    def forget(*args, **kwargs):
+        raise RpcError("NOT_FOUND", "unknown worker", "unix:/x", call)
+
+    merge = master_pb2.Task(kind=master_pb2.TASK_MERGE, lease=9)
+    with Shards(1) as shards:
+        master = ScriptedMaster(shards.shards, [merge, train_task(0, 1)])
+        if call == "get_task":
+            setattr(master, call, forget)
+        pipeline, _ = _pipeline(
+            shards,
+            master,
+            lambda task: Data([batch([1], 1)] * 3),
+            other_task=forget,
         )
         assert _run(pipeline) is Outcome.LOST
     assert master.reports == []
