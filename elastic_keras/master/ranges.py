@@ -127,6 +127,9 @@ def plan(
     # Some tasks for each worker matter more than their length.
     least = min(_LEAST_BATCHES, batches // (num_workers * 2))
     wanted = min(max(wanted, least), _MOST_BATCHES)
+    if wanted < unit:
+        # So few records that reading them twice costs nothing.
+        return reader.ranges(max(1, wanted) * batch)
     return merged(ranges, max(1, wanted // unit))
 
 

@@ -1,23 +1,15 @@
 """What becomes of an exception that the user's code or input raised."""
 
-import os
-import sysconfig
-from collections.abc import Iterator
-from types import TracebackType
 from typing import Any
 
 import tensorflow as tf
 
 from elastic_keras.config import ConfigError
 from elastic_keras.wire.errors import RpcError
-from elastic_keras.zoo.errors import UserCodeError, user_traceback
-
-_OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-_STANDARD_LIBRARY = sysconfig.get_paths()["stdlib"] + os.sep
-_LIBRARIES = tuple(
-    f"{os.sep}{folder}{os.sep}{name}{os.sep}"
-    for folder in ("site-packages", "dist-packages")
-    for name in ("tensorflow", "keras", "numpy", "optree", "absl")
+from elastic_keras.zoo.errors import (
+    UserCodeError,
+    has_users_frame,
+    user_traceback,
 )
 
 
@@ -63,7 +55,7 @@ def at_the_start(
         return error
     if isinstance(error, RpcError):
         raise error
-    if any(map(_is_users, _files(error.__traceback__))):
+    if has_users_frame(error):
         return UserCodeError("the model", error)
     text = " ".join(str(error).split())
     received = "" if spec is None else f" Received: batches of {spec}"
@@ -71,18 +63,3 @@ def at_the_start(
         "The model, the loss, the metrics and what dataset_fn gives do not "
         f"fit together: {type(error).__name__}: {text}.{received}"
     )
-
-
-def _files(trace: TracebackType | None) -> Iterator[str]:
-    while trace is not None:
-        yield trace.tb_frame.f_code.co_filename
-        trace = trace.tb_next
-
-
-def _is_users(filename: str) -> bool:
-    if filename.startswith("<") or "__autograph_generated" in filename:
-        return False
-    path = os.path.abspath(filename)
-    if path.startswith((_OURS, _STANDARD_LIBRARY)):
-        return False
-    return not any(folder in path for folder in _LIBRARIES)

@@ -1,16 +1,14 @@
 """Tells inputs that do not fit the model from errors in the user's code."""
 
 import contextlib
-import os
 import re
-import sysconfig
-import traceback
 from collections.abc import Iterator
 from typing import Any
 
 import tensorflow as tf
 
 from elastic_keras.config import ConfigError
+from elastic_keras.zoo.errors import has_users_frame
 
 
 @contextlib.contextmanager
@@ -32,38 +30,12 @@ def misfit_explained(spec: Any) -> Iterator[None]:
     except (ConfigError, tf.errors.OpError):
         raise
     except Exception as error:
-        if _has_users_frame(error):
+        if has_users_frame(error):
             raise
         raise ConfigError(
             "The model, the loss and what dataset_fn gives do not fit "
             f"together: {_plain(error)} Received: batches of {spec}"
         ) from error
-
-
-_OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-# What Keras and TensorFlow are made of; other packages may be the user's.
-_LIBRARIES = tuple(
-    f"-packages{os.sep}{name}{os.sep}"
-    for name in ("keras", "tensorflow", "numpy", "optree", "tree", "wrapt")
-)
-_STANDARD = os.path.abspath(sysconfig.get_paths()["stdlib"]) + os.sep
-
-
-def _has_users_frame(error: BaseException) -> bool:
-    return any(
-        _is_users(frame.filename)
-        for frame in traceback.extract_tb(error.__traceback__)
-    )
-
-
-def _is_users(filename: str) -> bool:
-    if filename.startswith("<"):
-        return False
-    path = os.path.abspath(filename)
-    if path.startswith(_OURS) or any(name in path for name in _LIBRARIES):
-        return False
-    # Installed packages may lie inside the standard library's folder.
-    return not path.startswith(_STANDARD) or "-packages" in path
 
 
 def _plain(error: BaseException) -> str:

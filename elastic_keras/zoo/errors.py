@@ -1,15 +1,23 @@
 """Exceptions of users' code, told apart from ours."""
 
-import importlib
 import os
+import sysconfig
 import traceback
 
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-_IMPORTS = os.path.dirname(os.path.abspath(importlib.__file__)) + os.sep
+_STANDARD = os.path.abspath(sysconfig.get_paths()["stdlib"]) + os.sep
+# What Keras and TensorFlow are made of; other packages may be the user's.
 _LIBRARIES = tuple(
-    f"{os.sep}{folder}{os.sep}{name}{os.sep}"
-    for folder in ("site-packages", "dist-packages")
-    for name in ("tensorflow", "keras")
+    f"-packages{os.sep}{name}{os.sep}"
+    for name in (
+        "absl",
+        "keras",
+        "numpy",
+        "optree",
+        "tensorflow",
+        "tree",
+        "wrapt",
+    )
 )
 
 
@@ -30,8 +38,8 @@ class UserCodeError(Exception):
 def user_traceback(error: BaseException) -> str:
     """Returns an exception's traceback with the user's frames only.
 
-    Frames of this package, TensorFlow, Keras and the import system are left
-    out, unless there are no others.
+    Frames of this package, TensorFlow, Keras and the standard library are
+    left out, unless there are no others.
 
     Args:
         error: The exception.
@@ -44,7 +52,7 @@ def user_traceback(error: BaseException) -> str:
 
 
 def _strip(told: traceback.TracebackException) -> None:
-    kept = [frame for frame in told.stack if _is_users(frame.filename)]
+    kept = [frame for frame in told.stack if is_users(frame.filename)]
     if kept:
         told.stack = traceback.StackSummary.from_list(kept)
     for other in (told.__cause__, told.__context__):
@@ -52,10 +60,29 @@ def _strip(told: traceback.TracebackException) -> None:
             _strip(other)
 
 
-def _is_users(filename: str) -> bool:
-    if filename.startswith("<frozen ") or "__autograph_generated" in filename:
+def is_users(filename: str) -> bool:
+    """Whether a traceback's file is the user's code.
+
+    Args:
+        filename: As a frame's code names it.
+    """
+    generated = filename.startswith("<") and not filename.startswith("<ipython")
+    if generated or "__autograph_generated" in filename:
         return False
     path = os.path.abspath(filename)
-    return not path.startswith((_OURS, _IMPORTS)) and not any(
-        name in path for name in _LIBRARIES
+    if path.startswith(_OURS) or any(name in path for name in _LIBRARIES):
+        return False
+    # Installed packages may lie inside the standard library's folder.
+    return not path.startswith(_STANDARD) or "-packages" in path
+
+
+def has_users_frame(error: BaseException) -> bool:
+    """Whether the user's code was running when an exception was raised.
+
+    Args:
+        error: The exception.
+    """
+    return any(
+        is_users(frame.filename)
+        for frame in traceback.extract_tb(error.__traceback__)
     )

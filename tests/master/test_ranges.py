@@ -63,6 +63,7 @@ def test_every_record_is_in_one_range(records, batch, num_workers):
 def test_small_data_is_shared_between_workers():
     assert len(_plan(8000, minibatch_size=64)) >= 8
     assert len(_plan(8000, minibatch_size=1024)) >= 4
+    assert len(_plan(203, minibatch_size=8, num_workers=2)) >= 4
     sizes = {r.count for r in _plan(10_000_000, minibatch_size=64)}
     assert max(sizes) == 256 * 64
 
