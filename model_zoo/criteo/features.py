@@ -29,7 +29,7 @@ def _parse(lines):
     label, integers = columns[0], columns[1 : 1 + NUM_INTEGERS]
     counts = tf.stack(integers, axis=1)
     numbers = tf.where(
-        tf.math.is_nan(counts), -1.0, tf.math.log1p(tf.nn.relu(counts))
+        tf.math.is_nan(counts), -1.0, 0.25 * tf.math.log1p(tf.nn.relu(counts))
     )
     # One table serves all features: the last part of an id is the feature's
     # number, so equal values of two features have different rows. A missing

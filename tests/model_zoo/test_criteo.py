@@ -45,7 +45,7 @@ def test_a_line_becomes_numbers_and_ids():
     assert pipeline.traced
     assert label.numpy().tolist() == [[1.0], [1.0]]
     np.testing.assert_allclose(
-        features["numbers"][0], [np.log(4), -1, *[0] * 11], rtol=1e-6
+        features["numbers"][0], [np.log(4) / 4, -1, *[0] * 11], rtol=1e-6
     )
     ids = features["ids"].numpy()
     assert ids.shape == (2, 26)
