@@ -107,11 +107,10 @@ class FileReader(DataReader):
         bad_records: str = "fail",
     ) -> tuple[tf.data.Dataset, Counts]:
         """Returns a range's records; see `DataReader.dataset`."""
-        import tensorflow as tf
+        from elastic_keras.data.records import record_dataset
 
         payloads, counts = self._read(record_range, shuffle_seed, bad_records)
-        tensor = tf.constant(payloads, tf.string, shape=(len(payloads),))
-        return tf.data.Dataset.from_tensor_slices(tensor), counts
+        return record_dataset(payloads), counts
 
     def _file_ranges(self, path: str, size: int) -> Iterable[RecordRange]:
         begin, names, _ = self._beginning(path)

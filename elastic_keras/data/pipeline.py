@@ -12,6 +12,7 @@ import tensorflow as tf
 from elastic_keras.config import ConfigError
 from elastic_keras.data import batching, draws
 from elastic_keras.data.reader import Metadata
+from elastic_keras.data.records import RecordDataset
 from elastic_keras.data.stream import BatchStream
 
 PREDICTION = "prediction"
@@ -76,11 +77,12 @@ class BatchPipeline:
         Raises:
             ConfigError: `dataset_fn` returned what cannot be trained on.
         """
-        if self._spec != raw.element_spec:
-            self._spec = raw.element_spec
+        source = _source(raw)
+        if self._spec != source.element_spec:
+            self._spec = source.element_spec
             self._traced = self._trace(raw)
         if self._traced is not None:
-            batches = self._traced(raw)
+            batches = self._traced(source)
         else:
             tf.random.set_seed(self._seed)
             batches = self._build(raw)
@@ -101,7 +103,8 @@ class BatchPipeline:
         Raises:
             ConfigError: As for a call.
         """
-        if raw.element_spec != self._spec:
+        source = _source(raw)
+        if source.element_spec != self._spec:
             self._stream = None
         if self._stream is None:
             dataset = self(raw)
@@ -112,7 +115,7 @@ class BatchPipeline:
             )
         if self._stream.busy:
             return iter(self(raw).prefetch(prefetch))
-        return self._stream.batches(raw)
+        return self._stream.batches(source)
 
     @property
     def traced(self) -> bool:
@@ -125,7 +128,10 @@ class BatchPipeline:
         # outside a trace, `dataset_fn` itself does not.
         status = tf.__internal__.autograph.control_status_ctx()
 
-        def build(dataset: tf.data.Dataset) -> tf.data.Dataset:
+        of_records = isinstance(raw, RecordDataset)
+
+        def build(source: tf.data.Dataset) -> tf.data.Dataset:
+            dataset = RecordDataset(source) if of_records else source
             # Sets the seed of this graph alone.
             tf.random.set_seed(self._seed)
             with status:
@@ -134,7 +140,7 @@ class BatchPipeline:
 
         function = tf.function(
             build,
-            input_signature=[tf.data.DatasetSpec(raw.element_spec)],
+            input_signature=[tf.data.DatasetSpec(_source(raw).element_spec)],
             autograph=False,
         )
         try:
@@ -170,6 +176,11 @@ class BatchPipeline:
         options.deterministic = True
         batches = batches.with_options(options)
         return batches if self._then is None else self._then(batches)
+
+
+def _source(raw: tf.data.Dataset) -> tf.data.Dataset:
+    """Returns what crosses into the trace for a dataset of records."""
+    return raw.chunks if isinstance(raw, RecordDataset) else raw
 
 
 def _unpacker(spec: Any, mode: str) -> Callable[..., tuple[Any, Any, Any]]:

@@ -116,17 +116,13 @@ class DataReader(abc.ABC):
         Raises:
             DataError: A broken record with `fail`, or a changed source.
         """
-        import tensorflow as tf
+        from elastic_keras.data.records import record_dataset
 
         records = list(self.records(record_range))
         if shuffle_seed is not None:
             order = shuffle.order(len(records), shuffle_seed)
             records = [records[i] for i in order.tolist()]
-        tensor = tf.constant(records, tf.string, shape=(len(records),))
-        return (
-            tf.data.Dataset.from_tensor_slices(tensor),
-            Counts(records=len(records)),
-        )
+        return record_dataset(records), Counts(records=len(records))
 
 
 def open_reader(

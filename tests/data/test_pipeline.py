@@ -6,6 +6,7 @@ import tensorflow as tf
 from elastic_keras.config import ConfigError
 from elastic_keras.data.pipeline import BatchPipeline
 from elastic_keras.data.reader import Metadata
+from elastic_keras.data.records import record_dataset
 
 _LINES = [f"{n},{n % 3}" for n in range(20)]
 
@@ -303,3 +304,34 @@ def test_stateless_draws_in_parallel_calls_are_fine():
 
     pipeline = BatchPipeline(dataset_fn, "training", Metadata(), 2)
     assert pipeline(tf.data.Dataset.from_tensor_slices(["a"])) is not None
+
+
+@pytest.mark.parametrize(
+    "dataset_fn",
+    [
+        lambda raw, mode, metadata: raw.batch(6).map(lambda x: (x, x)),
+        lambda raw, mode, metadata: raw.batch(6, drop_remainder=True).map(
+            lambda x: (x, x)
+        ),
+        lambda raw, mode, metadata: raw.skip(2).map(lambda x: (x, x)).batch(6),
+        lambda raw, mode, metadata: raw.map(lambda x: (x, x)),
+        lambda raw, mode, metadata: (
+            raw.shuffle(9).batch(6).map(lambda x: (x, x))
+        ),
+    ],
+)
+def test_a_readers_dataset_is_a_dataset_like_any_other(dataset_fn):
+    def lines(batches):
+        return [x.numpy().tolist() for x, _, _ in batches]
+
+    plain, fast = _pipeline(dataset_fn), _pipeline(dataset_fn)
+    for count in (20, 7):
+        records = record_dataset(_LINES[:count])
+        assert list(records.as_numpy_iterator()) == [
+            line.encode() for line in _LINES[:count]
+        ]
+        expected = lines(plain(_raw(_LINES[:count])))
+        assert lines(fast(records)) == expected
+        assert lines(fast.batches(records)) == expected
+    assert fast.traced
+    assert lines(fast(record_dataset([]))) == []
