@@ -20,9 +20,12 @@ import sys
 import tempfile
 import threading
 import time
+from typing import Any
 
 import numpy as np
 from absl import app, flags
+
+from elastic_keras.config import StalenessOptions
 
 _FLAGS = flags.FLAGS
 flags.DEFINE_list("batch_sizes", ["1024", "4096"], "Examples in a batch.")
@@ -204,7 +207,7 @@ class Bench:
         self.unique = int(np.mean(unique))
         return made
 
-    def _data(self, steps: int) -> object:
+    def _data(self, steps: int) -> Any:
         from elastic_keras.data.reader import Counts
         from elastic_keras.worker.job_data import TaskBatches
 
@@ -292,9 +295,7 @@ def _raise(error: BaseException) -> dict:
     raise error
 
 
-def _options() -> object:
-    from elastic_keras.config import StalenessOptions
-
+def _options() -> StalenessOptions:
     return StalenessOptions(max_staleness=_FLAGS.max_staleness)
 
 
