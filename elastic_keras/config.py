@@ -99,7 +99,7 @@ class ModelOptions(_Checked):
 
     model_zoo: str = option("", "Folder of model-zoo modules.")
     model_def: str = option(
-        "", "Dotted module in the model zoo, e.g. criteo.deepfm."
+        "", "Module in the zoo, e.g. criteo.deepfm, or the path of a .py file."
     )
     model_params: str = option(
         "", "Arguments of custom_model, e.g. 'dim=8; hidden=[64,32]'."
@@ -192,7 +192,7 @@ class TrainingOptions(_Checked):
 
 @dataclasses.dataclass(frozen=True)
 class StalenessOptions(_Checked):
-    """The bound on staleness (DESIGN 5.2)."""
+    """The bound on staleness."""
 
     max_staleness: int = option(
         0, "The bound S of the staleness policy.", minimum=0

@@ -45,7 +45,7 @@ def _optional(kind: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 @dataclasses.dataclass(frozen=True)
 class InitializerSpec:
-    """A distribution of initial values (DESIGN: placement and values).
+    """A distribution of initial values.
 
     Args:
         name: One of `constant`, `uniform`, `normal`, `truncated_normal`;

@@ -26,7 +26,7 @@ class WorkerInfo:
 
 
 class Membership:
-    """Who is alive, who is the chief, and who is a member (DESIGN 5.2).
+    """Who is alive, who is the chief, and who is a member.
 
     A worker is a member while it trains: others' pulls then wait for its
     steps. Each time it begins to train it gets a fresh member number, since
