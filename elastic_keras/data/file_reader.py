@@ -97,7 +97,7 @@ class FileReader(DataReader):
     def records(self, record_range: RecordRange) -> Iterable[bytes]:
         """Returns a range's good records, in order."""
         payloads, _ = self._read(record_range, None, "fail")
-        return payloads
+        return payloads.tolist()
 
     def dataset(
         self,
@@ -165,7 +165,7 @@ class FileReader(DataReader):
 
     def _read(
         self, record_range: RecordRange, seed: int | None, bad_records: str
-    ) -> tuple[list[bytes], Counts]:
+    ) -> tuple[np.ndarray, Counts]:
         data = self._bytes(record_range)
         records = self._format.split(data)
         if len(records.starts) != record_range.count:
@@ -177,14 +177,7 @@ class FileReader(DataReader):
             chosen = np.delete(chosen, list(broken))
         if seed is not None:
             chosen = chosen[shuffle.order(len(chosen), seed)]
-        payloads = [
-            data[start:end]
-            for start, end in zip(
-                records.starts[chosen].tolist(),
-                records.ends[chosen].tolist(),
-                strict=True,
-            )
-        ]
+        payloads = _payloads(data, records)[chosen]
         return payloads, Counts(len(payloads), len(broken))
 
     def _broken(self, data: bytes, records: Records) -> dict[int, str]:
@@ -226,6 +219,22 @@ def _make_format(kind: str) -> RecordFormat:
     if kind == "text":
         return LineFormat()
     return TfRecordFormat()
+
+
+def _payloads(data: bytes, records: Records) -> np.ndarray:
+    """Returns the records' payloads, `bytes` objects of shape `(n,)`."""
+    starts, ends, nexts = records.starts, records.ends, records.nexts
+    payloads = np.empty(len(starts), object)
+    lines: list[bytes] = []
+    if (nexts == ends + 1).all() and (starts[1:] == nexts[:-1]).all():
+        lines = data.split(b"\n")
+    if len(lines) == len(starts) + 1 and starts[0] == 0 and not lines[-1]:
+        # Plain lines: several times faster than a slice for each.
+        payloads[:] = lines[:-1]
+    else:
+        places = zip(starts.tolist(), ends.tolist(), strict=True)
+        payloads[:] = [data[start:end] for start, end in places]
+    return payloads
 
 
 def _open(path: str) -> BinaryIO:

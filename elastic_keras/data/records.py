@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 
@@ -15,11 +16,14 @@ class RecordDataset(tf.data.Dataset):
 
     Args:
         chunks: Records in vectors of any length.
+        records: The same records one by one, if there is such a dataset.
     """
 
-    def __init__(self, chunks: tf.data.Dataset) -> None:
+    def __init__(
+        self, chunks: tf.data.Dataset, records: tf.data.Dataset | None = None
+    ) -> None:
         self.chunks = chunks
-        self._records = chunks.unbatch()
+        self._records = chunks.unbatch() if records is None else records
         super().__init__(tf.data.experimental.to_variant(self._records))
 
     @property
@@ -42,19 +46,18 @@ class RecordDataset(tf.data.Dataset):
         return self.chunks.rebatch(batch_size, drop_remainder, name=name)
 
 
-def record_dataset(records: Sequence[bytes | str]) -> RecordDataset:
+def record_dataset(
+    records: Sequence[bytes | str] | np.ndarray,
+) -> RecordDataset:
     """Returns a dataset of records.
 
     Args:
-        records: In order.
+        records: In order; an array holds objects.
     """
     tensor = tf.constant(records, tf.string, shape=(len(records),))
     # All tasks must have one spec, whatever their number of records.
-    variant = tf.data.experimental.to_variant(
-        tf.data.Dataset.from_tensors(tensor)
+    chunks = tf.data.experimental.from_variant(
+        tf.data.experimental.to_variant(tf.data.Dataset.from_tensors(tensor)),
+        tf.TensorSpec([None], tf.string),
     )
-    return RecordDataset(
-        tf.data.experimental.from_variant(
-            variant, tf.TensorSpec([None], tf.string)
-        )
-    )
+    return RecordDataset(chunks, tf.data.Dataset.from_tensor_slices(tensor))
