@@ -4,10 +4,9 @@ import argparse
 import asyncio
 import logging
 import os
-import pathlib
 import signal
-from typing import NoReturn
 
+from elastic_keras.cluster.arguments import ProcessArguments, read_config
 from elastic_keras.cluster.exits import ERROR_PREFIX, run_main
 from elastic_keras.cluster.lifeline import watch_parent
 from elastic_keras.config import ConfigError, JobConfig
@@ -26,26 +25,12 @@ _LINGER_SECONDS = 60.0
 _GRACE_SECONDS = 0.5
 
 
-class _Arguments(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise ConfigError(f"{message}. Usage: {self.format_usage().strip()}")
-
-
 def _arguments() -> argparse.Namespace:
-    parser = _Arguments(prog="elastic_keras.master.main", allow_abbrev=False)
+    parser = ProcessArguments(
+        prog="elastic_keras.master.main", allow_abbrev=False
+    )
     parser.add_argument("--job_dir", required=True, help="Job directory.")
     return parser.parse_args()
-
-
-def _read_config(job_dir: str) -> JobConfig:
-    path = pathlib.Path(job_dir) / "config.json"
-    try:
-        return JobConfig.from_json(path.read_text())
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(
-            f"Cannot read the job's config.json: {error}. "
-            f"Received: job_dir={job_dir!r}"
-        ) from error
 
 
 def _main() -> None:
@@ -54,7 +39,7 @@ def _main() -> None:
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
     arguments = _arguments()
-    config = _read_config(arguments.job_dir)
+    config = read_config(arguments.job_dir)
     watch_parent()
     asyncio.run(_serve(config, arguments.job_dir))
 

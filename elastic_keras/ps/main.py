@@ -5,10 +5,9 @@ import asyncio
 import gc
 import logging
 import os
-import pathlib
 import signal
-from typing import NoReturn
 
+from elastic_keras.cluster.arguments import ProcessArguments, read_config
 from elastic_keras.cluster.exits import run_main
 from elastic_keras.cluster.lifeline import watch_parent
 from elastic_keras.config import ConfigError, JobConfig
@@ -23,29 +22,13 @@ _LOGGER = logging.getLogger("elastic_keras.ps")
 _GRACE_SECONDS = 1.0
 
 
-class _Arguments(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise ConfigError(f"{message}. Usage: {self.format_usage().strip()}")
-
-
 def _arguments() -> argparse.Namespace:
-    parser = _Arguments(prog="elastic_keras.ps.main", allow_abbrev=False)
+    parser = ProcessArguments(prog="elastic_keras.ps.main", allow_abbrev=False)
     parser.add_argument("--job_dir", required=True, help="Job directory.")
     parser.add_argument(
         "--index", required=True, type=int, help="Index of this shard."
     )
     return parser.parse_args()
-
-
-def _read_config(job_dir: str) -> JobConfig:
-    path = pathlib.Path(job_dir) / "config.json"
-    try:
-        return JobConfig.from_json(path.read_text())
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(
-            f"Cannot read the job's config.json: {error}. "
-            f"Received: job_dir={job_dir!r}"
-        ) from error
 
 
 def _main() -> None:
@@ -54,7 +37,7 @@ def _main() -> None:
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
     arguments = _arguments()
-    config = _read_config(arguments.job_dir)
+    config = read_config(arguments.job_dir)
     index = arguments.index
     if not 0 <= index < len(config.ps_addresses):
         raise ConfigError(

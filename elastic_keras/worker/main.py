@@ -3,15 +3,14 @@
 import argparse
 import logging
 import os
-import pathlib
 import signal
 import sys
 import threading
-from typing import NoReturn
 
+from elastic_keras.cluster.arguments import ProcessArguments, read_config
 from elastic_keras.cluster.exits import CRASH, run_main
 from elastic_keras.cluster.lifeline import watch_parent
-from elastic_keras.config import ConfigError, JobConfig
+from elastic_keras.config import JobConfig
 from elastic_keras.wire.errors import RpcError
 
 _LOGGER = logging.getLogger("elastic_keras.worker")
@@ -21,27 +20,13 @@ _GOODBYE_SECONDS = 2.0
 _STOPPED = 128 + signal.SIGTERM
 
 
-class _Arguments(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise ConfigError(f"{message}. Usage: {self.format_usage().strip()}")
-
-
 def _arguments() -> argparse.Namespace:
-    parser = _Arguments(prog="elastic_keras.worker.main", allow_abbrev=False)
+    parser = ProcessArguments(
+        prog="elastic_keras.worker.main", allow_abbrev=False
+    )
     parser.add_argument("--job_dir", required=True)
     parser.add_argument("--index", type=int, required=True)
     return parser.parse_args()
-
-
-def _read_config(job_dir: str) -> JobConfig:
-    path = pathlib.Path(job_dir) / "config.json"
-    try:
-        return JobConfig.from_json(path.read_text())
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(
-            f"Cannot read the job's config.json: {error}. "
-            f"Received: job_dir={job_dir!r}"
-        ) from error
 
 
 def _set_up_tensorflow(config: JobConfig) -> None:
@@ -69,7 +54,7 @@ def _main() -> None:
     signals = {signal.SIGTERM, signal.SIGINT}
     signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     arguments = _arguments()
-    config = _read_config(arguments.job_dir)
+    config = read_config(arguments.job_dir)
     watch_parent()
     goodbye = _Goodbye(signals)
     _set_up_tensorflow(config)
