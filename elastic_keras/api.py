@@ -9,14 +9,14 @@ import types
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from elastic_keras import preflight
 from elastic_keras.cluster import exits
 from elastic_keras.cluster.launcher import JobOutcome
 from elastic_keras.cluster.local import LocalLauncher
 from elastic_keras.config import ConfigError, JobConfig
 from elastic_keras.monitoring.progress import make_progress
 from elastic_keras.monitoring.report import closing_lines
-from elastic_keras.zoo.location import locate
-from elastic_keras.zoo.params import format_params, parse_params
+from elastic_keras.zoo.params import format_params
 
 Model = str | os.PathLike[str] | types.ModuleType
 Data = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
@@ -131,14 +131,7 @@ def run_training(config: JobConfig) -> JobOutcome:
     Raises:
         ConfigError: The job cannot start.
     """
-    # Found out here rather than seconds later in a worker.
-    locate(config.model)
-    parse_params(config.model.model_params)
-    if not config.data.training_data:
-        raise ConfigError(
-            "No records to train on: name files with --training_data. "
-            "Received: training_data=''"
-        )
+    preflight.check(config)
     progress = make_progress(config.monitoring.progress)
     try:
         outcome = LocalLauncher().run(config, progress.update)

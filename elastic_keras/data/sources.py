@@ -23,42 +23,52 @@ _PACKED = (".gz", ".bz2", ".xz", ".zst", ".zip", ".lz4", ".snappy")
 _FOREIGN = (".parquet", ".orc", ".avro", ".npz", ".npy", ".h5")
 
 
-def expand(data: str) -> list[str]:
+def expand(data: str, name: str = "data") -> list[str]:
     """Returns the files that a data flag names.
 
     Args:
         data: Paths or globs, separated by commas. A glob's files come in
             the order of their names.
+        name: The flag, for messages.
 
     Raises:
-        ConfigError: A part names nothing, a folder, or a file twice.
+        ConfigError: A part names nothing, a folder, what is no file, or a
+            file twice.
     """
     paths: list[str] = []
     for part in data.split(","):
         pattern = os.path.expanduser(part.strip())
         if pattern:
-            paths.extend(_files(pattern))
+            paths.extend(_files(pattern, name))
     if not paths:
-        raise ConfigError(f"No data given. Received: data={data!r}")
+        raise ConfigError(f"No data given. Received: {name}={data!r}")
     twice = sorted({path for path in paths if paths.count(path) > 1})
     if twice:
-        raise ConfigError(f"Files named twice. Received: {', '.join(twice)}")
+        raise ConfigError(
+            f"Files named twice. Received: {name}={','.join(twice)!r}"
+        )
     return paths
 
 
-def _files(pattern: str) -> list[str]:
+def _files(pattern: str, name: str) -> list[str]:
     if os.path.isdir(pattern):
         inside = os.path.join(pattern, "*")
         raise ConfigError(
             f"A folder is not data; name its files, e.g. '{inside}'. "
-            f"Received: {pattern!r}"
+            f"Received: {name}={pattern!r}"
         )
-    if os.path.exists(pattern):
+    if os.path.isfile(pattern):
         return [pattern]
+    if os.path.exists(pattern):
+        # To open a pipe would wait for its writer.
+        raise ConfigError(
+            "Data must be files that can be read more than once. "
+            f"Received: {name}={pattern!r}"
+        )
     found = sorted(glob.glob(pattern, recursive=True))
-    found = [path for path in found if not os.path.isdir(path)]
+    found = [path for path in found if os.path.isfile(path)]
     if not found:
-        raise ConfigError(f"No such file. Received: data={pattern!r}")
+        raise ConfigError(f"No such file. Received: {name}={pattern!r}")
     return found
 
 

@@ -45,7 +45,7 @@ def scan(config: JobConfig) -> JobRanges:
     from elastic_keras.zoo.errors import UserCodeError
     from elastic_keras.zoo.location import locate
 
-    _check(config)
+    check_options(config)
     custom = None
     custom_params = None
     if locate(config.model).defines("custom_data_reader"):
@@ -79,11 +79,20 @@ def scan(config: JobConfig) -> JobRanges:
     )
 
 
-def _check(config: JobConfig) -> None:
+def check_options(config: JobConfig) -> None:
+    """Checks that the options that need data have them.
+
+    Args:
+        config: The job.
+
+    Raises:
+        ConfigError: They have none.
+    """
     training = config.training
     if not config.data.training_data:
         raise ConfigError(
-            "A job needs --training_data. Received: training_data=''"
+            "No records to train on: name files with --training_data. "
+            "Received: training_data=''"
         )
     if config.data.validation_data:
         return

@@ -78,6 +78,18 @@ CASES = (
         flags=("--training_data={folder}/nowhere.csv",),
     ),
     Case(
+        "missing validation file",
+        2,
+        ("No such file. Received: validation_data=", "nowhere.csv"),
+        flags=("--validation_data={folder}/nowhere.csv",),
+    ),
+    Case(
+        "folder as data",
+        2,
+        ("A folder is not data; name its files",),
+        flags=("--training_data={folder}",),
+    ),
+    Case(
         "zero records",
         2,
         ("record", "empty.csv"),

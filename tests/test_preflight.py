@@ -1,0 +1,106 @@
+"""Wrong use that is told before anything is started or written."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from elastic_keras import cli
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A working directory with a module and data."""
+    (tmp_path / "mine.py").write_text("")
+    (tmp_path / "reader.py").write_text("custom_data_reader = None\n")
+    (tmp_path / "good.csv").write_text("1,2\n")
+    (tmp_path / "empty.csv").write_text("")
+    (tmp_path / "good.txt").write_text("x\n")
+    (tmp_path / "packed.csv.gz").write_text("?")
+    (tmp_path / "inside").mkdir()
+    (tmp_path / "gone.csv").symlink_to("nowhere.csv")
+    os.mkfifo(tmp_path / "pipe.csv")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", ["training_data", "validation_data"])
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        ("none.csv", "No such file."),
+        ("none_*.csv", "No such file."),
+        ("good.csv,none.csv", "No such file."),
+        ("gone.csv", "No such file."),
+        ("inside", "A folder is not data; name its files, e.g. 'inside/*'."),
+        ("pipe.csv", "Data must be files"),
+        ("good.csv,good.csv", "Files named twice."),
+        ("packed.csv.gz", "unpack them first."),
+        ("good.csv,good.txt", "All files of a flag must have one format."),
+        ("empty.csv", "The data hold no records."),
+    ],
+)
+def test_data(folder, capsys, name, data, words):
+    _refused(folder, capsys, words, **{name: data})
+
+
+def _refused(folder, capsys, words, **options):
+    """Asserts how a job ends that must not start."""
+    values = {"model_def": "mine.py", "training_data": "good.csv", **options}
+    before = sorted(folder.rglob("*"))
+    given = [f"--{name}={value}" for name, value in values.items()]
+    assert cli.main(["train", *given]) == 2
+    written = capsys.readouterr()
+    assert written.out == ""
+    assert written.err.startswith("elastic_keras: error: ")
+    assert len(written.err.splitlines()) == 1
+    assert words in written.err
+    assert "Received: " in written.err
+    assert sorted(folder.rglob("*")) == before
+
+
+@pytest.mark.parametrize("name", ["training_data", "validation_data"])
+def test_a_file_that_may_not_be_read(folder, capsys, monkeypatch, name):
+    (folder / "secret.csv").write_text("1,2\n")
+
+    def refuse(path, *args, **kwargs):
+        if path == "secret.csv":
+            raise PermissionError(13, "Permission denied", path)
+        return open(path, *args, **kwargs)
+
+    # Root may read everything, whatever a file's mode.
+    monkeypatch.setattr("elastic_keras.preflight.open", refuse, raising=False)
+    words = f"Permission denied. Received: {name}='secret.csv'"
+    _refused(folder, capsys, words, **{name: "secret.csv"})
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"model_def": "nothing"}, "No such module"),
+        ({"model_def": "nothing.py"}, "No such file"),
+        ({"model_zoo": "nowhere"}, "No such folder"),
+        ({"model_params": "dim="}, "Python literals by name"),
+        ({"data_reader_params": "table="}, "Python literals by name"),
+        ({"evaluation_steps": 5}, "--evaluation_steps needs"),
+        ({"early_stopping_patience": 1}, "--early_stopping_patience needs"),
+        ({"data_format": "text", "csv_header": "true"}, "--csv_header goes"),
+    ],
+)
+def test_options(folder, capsys, options, words):
+    _refused(folder, capsys, words, **options)
+
+
+def test_a_custom_reader_knows_what_the_flags_mean(folder):
+    code = (
+        "import sys; from elastic_keras import preflight;"
+        "from elastic_keras.config import JobConfig;"
+        "preflight.check(JobConfig.from_options("
+        "model_def='reader.py', training_data='a table'));"
+        "preflight.check(JobConfig.from_options("
+        "model_def='mine.py', training_data='good.csv'));"
+        "sys.exit('tensorflow' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=False)
+    assert done.returncode == 0
