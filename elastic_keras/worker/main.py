@@ -12,6 +12,7 @@ from elastic_keras.cluster.exits import CRASH, run_main
 from elastic_keras.cluster.lifeline import watch_parent
 from elastic_keras.config import JobConfig
 from elastic_keras.wire.errors import RpcError
+from elastic_keras.worker.log_noise import without_noise
 
 _LOGGER = logging.getLogger("elastic_keras.worker")
 # Time that a worker which is told to end takes to say goodbye.
@@ -33,9 +34,12 @@ def _set_up_tensorflow(config: JobConfig) -> None:
     """Settings that must be made before or right after the import."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     os.environ.setdefault("KERAS_BACKEND", "tensorflow")
-    import keras
-    import tensorflow as tf
+    with without_noise():
+        import keras
+        import tensorflow as tf
 
+        # Looks for GPUs here, where not finding one is not logged.
+        tf.config.list_physical_devices()
     tf.get_logger().setLevel("ERROR")
     # An exception in a user's layer keeps its own traceback.
     keras.config.disable_traceback_filtering()
