@@ -15,7 +15,7 @@ from elastic_keras.cluster.launcher import JobOutcome
 from elastic_keras.cluster.local import LocalLauncher
 from elastic_keras.config import ConfigError, JobConfig
 from elastic_keras.monitoring.progress import make_progress
-from elastic_keras.monitoring.report import closing_lines
+from elastic_keras.monitoring.report import closing_lines, tensorboard_line
 from elastic_keras.zoo.params import format_params
 
 Model = str | os.PathLike[str] | types.ModuleType
@@ -134,7 +134,11 @@ def run_training(config: JobConfig) -> JobOutcome:
     preflight.check(config)
     progress = make_progress(config.monitoring.progress)
     try:
-        outcome = LocalLauncher().run(config, progress.update)
+        outcome = LocalLauncher().run(
+            config,
+            progress.update,
+            lambda job_dir: progress.say(tensorboard_line(job_dir)),
+        )
     finally:
         progress.close()
     if config.monitoring.progress != "none":

@@ -123,7 +123,7 @@ def _parse(command: str, given: Sequence[str]) -> dict[str, Any] | None:
     Raises:
         ConfigError: An unknown flag, a bad value, a stray argument.
     """
-    known = _flag_values()
+    known = _flag_values(command)
     if any(each in ("--help", "-h", "-help", "--helpfull") for each in given):
         return None
     try:
@@ -145,8 +145,8 @@ def _parse(command: str, given: Sequence[str]) -> dict[str, Any] | None:
     return {name: known[name].value for name in known if known[name].present}
 
 
-def _flag_values() -> flags.FlagValues:
-    """Returns the flags of a job: one for each option."""
+def _flag_values(command: str) -> flags.FlagValues:
+    """Returns a command's flags: one for each option that it takes."""
     known = flags.FlagValues()
     define: dict[type, Callable[..., Any]] = {
         bool: flags.DEFINE_bool,
@@ -154,7 +154,7 @@ def _flag_values() -> flags.FlagValues:
         float: flags.DEFINE_float,
         str: flags.DEFINE_string,
     }
-    for _, field in all_options():
+    for _, field in all_options(command):
         define[type(field.default)](
             field.name,
             field.default,

@@ -24,6 +24,7 @@ def option(
     minimum: float | None = None,
     maximum: float | None = None,
     choices: tuple[str, ...] | None = None,
+    commands: tuple[str, ...] = (),
 ) -> Any:
     """A dataclass field with what a flag needs.
 
@@ -34,6 +35,7 @@ def option(
         minimum: Least value allowed.
         maximum: Largest value allowed.
         choices: The values allowed.
+        commands: The commands that take it; none stands for all.
     """
     return dataclasses.field(
         default=default,
@@ -43,6 +45,7 @@ def option(
             "minimum": minimum,
             "maximum": maximum,
             "choices": choices,
+            "commands": commands,
         },
     )
 
@@ -127,7 +130,9 @@ class DataOptions(_Checked):
         "", "Files or globs to evaluate on, separated by commas."
     )
     prediction_data: str = option(
-        "", "Files or globs to predict on, separated by commas."
+        "",
+        "Files or globs to predict on, separated by commas.",
+        commands=("predict",),
     )
     data_format: str = option(
         "auto",
@@ -377,10 +382,19 @@ GROUPS: dict[str, type] = {
 }
 
 
-def all_options() -> list[tuple[str, dataclasses.Field[Any]]]:
-    """Returns (group name, field) of every option, in order."""
+def all_options(
+    command: str | None = None,
+) -> list[tuple[str, dataclasses.Field[Any]]]:
+    """Returns (group name, field) of every option, in order.
+
+    Args:
+        command: Leaves out the options that this command does not take.
+    """
     return [
         (group, field)
         for group, kind in GROUPS.items()
         for field in dataclasses.fields(kind)
+        if command is None
+        or not field.metadata["commands"]
+        or command in field.metadata["commands"]
     ]

@@ -51,7 +51,7 @@ def command_help(command: str) -> str:
     lines += [textwrap.indent(_EXAMPLE, "  "), ""]
     lines.append("--flagfile=FILE reads flags from a file, one a line.")
     group_before = ""
-    for group, field in all_options():
+    for group, field in all_options(command):
         if group != group_before:
             heading = (GROUPS[group].__doc__ or "").splitlines()[0]
             lines += ["", heading, ""]

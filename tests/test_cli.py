@@ -36,6 +36,11 @@ def _run(capsys, *arguments):
             f"Received: --max-staleness; {_HELP}",
         ),
         (
+            ["train", "--prediction_data=new.csv"],
+            "Unknown flag. Did you mean --validation_data? "
+            f"Received: --prediction_data; {_HELP}",
+        ),
+        (
             ["train", "--num_workers=two"],
             "--num_workers takes a whole number. Received: num_workers='two'",
         ),
@@ -89,9 +94,10 @@ def test_training_without_data(capsys, tmp_path):
 def test_help_of_train_names_every_option(capsys, arguments):
     code, out, _ = _run(capsys, *arguments)
     assert code == 0
-    for _, field in all_options():
+    for _, field in all_options("train"):
         assert f"{field.name}" in out
         assert field.metadata["help"].split()[0] in out
+    assert "prediction_data" not in out
     assert "--[no]csv_header" in out
     assert "--num_epochs=N\n      Passes over" in out
     assert "--heartbeat_secs=SECONDS" in out

@@ -83,6 +83,7 @@ def test_a_file_that_may_not_be_read(folder, capsys, monkeypatch, name):
         ({"model_zoo": "nowhere"}, "No such folder"),
         ({"model_params": "dim="}, "Python literals by name"),
         ({"data_reader_params": "table="}, "Python literals by name"),
+        ({"prediction_data": "good.csv"}, "Unknown flag"),
         ({"evaluation_steps": 5}, "--evaluation_steps needs"),
         ({"early_stopping_patience": 1}, "--early_stopping_patience needs"),
         ({"data_format": "text", "csv_header": "true"}, "--csv_header goes"),

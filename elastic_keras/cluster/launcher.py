@@ -8,6 +8,8 @@ from elastic_keras.config import JobConfig
 from elastic_keras.wire.proto import master_pb2
 
 StatusObserver = Callable[[master_pb2.JobStatus], None]
+# Gets the job directory once it is there, before any process is.
+DirectoryObserver = Callable[[str], None]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,12 +34,19 @@ class Launcher(abc.ABC):
     """Starts, watches and restarts the processes of one job."""
 
     @abc.abstractmethod
-    def run(self, config: JobConfig, observer: StatusObserver) -> JobOutcome:
+    def run(
+        self,
+        config: JobConfig,
+        observer: StatusObserver,
+        on_directory: DirectoryObserver | None = None,
+    ) -> JobOutcome:
         """Runs a job to its end.
 
         Args:
             config: The job; identity and addresses are filled in here.
             observer: Called with each status that the master sends.
+            on_directory: Called with the job directory, before any process
+                is started.
 
         Returns:
             How the job ended.

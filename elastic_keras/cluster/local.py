@@ -12,7 +12,12 @@ from elastic_keras.cluster import lifeline, signals
 from elastic_keras.cluster.addresses import local_addresses
 from elastic_keras.cluster.job_directory import make_job_directory
 from elastic_keras.cluster.job_watch import JobWatch
-from elastic_keras.cluster.launcher import JobOutcome, Launcher, StatusObserver
+from elastic_keras.cluster.launcher import (
+    DirectoryObserver,
+    JobOutcome,
+    Launcher,
+    StatusObserver,
+)
 from elastic_keras.cluster.process import Process
 from elastic_keras.cluster.restarts import Restarts
 from elastic_keras.cluster.supervisor import Supervisor
@@ -51,7 +56,12 @@ class LocalLauncher(Launcher):
         self._command_of = command_of
         self._make_restarts = make_restarts
 
-    def run(self, config: JobConfig, observer: StatusObserver) -> JobOutcome:
+    def run(
+        self,
+        config: JobConfig,
+        observer: StatusObserver,
+        on_directory: DirectoryObserver | None = None,
+    ) -> JobOutcome:
         """See `Launcher.run`."""
         with local_addresses(config) as addresses:
             config = dataclasses.replace(
@@ -62,6 +72,8 @@ class LocalLauncher(Launcher):
             )
             directory = make_job_directory(config)
             directory.write_config(config)
+            if on_directory is not None:
+                on_directory(str(directory.path))
             token = secrets.token_hex(32)
             environment = _environment(os.environ, token)
 

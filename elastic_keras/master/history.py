@@ -44,8 +44,13 @@ class History:
 
     def evaluations_to_json(self) -> list[dict[str, Any]]:
         """Returns the evaluations for result.json."""
-        return [dataclasses.asdict(point) for point in self.evaluations]
+        return [_to_json(point) for point in self.evaluations]
 
     def epochs_to_json(self) -> list[dict[str, Any]]:
         """Returns the training metrics of the epochs for result.json."""
-        return [dataclasses.asdict(point) for point in self.epochs]
+        return [_to_json(point) for point in self.epochs]
+
+
+def _to_json(point: Point) -> dict[str, Any]:
+    # People count epochs from 1, as `epochs` and the progress line do.
+    return {**dataclasses.asdict(point), "epoch": point.epoch + 1}

@@ -150,6 +150,8 @@ class Job:
             return master_pb2.HeartbeatReply(unknown=True, stop=self.over)
         self.dispatch.beat(request.worker)
         self.stats.add(info.index, request, self._clock())
+        if self.flow is not None and self.flow.evaluation.running:
+            self.stats.rest()
         self._changes.notify()
         return master_pb2.HeartbeatReply(
             stop=self.over,

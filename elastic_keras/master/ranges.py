@@ -94,6 +94,11 @@ def check_options(config: JobConfig) -> None:
             "No records to train on: name files with --training_data. "
             "Received: training_data=''"
         )
+    if config.data.prediction_data:
+        raise ConfigError(
+            "Training takes no data to predict on. Received: "
+            f"prediction_data={config.data.prediction_data!r}"
+        )
     if config.data.validation_data:
         return
     for name in ("evaluation_steps", "early_stopping_patience"):

@@ -75,7 +75,8 @@ class Reporting:
             "tasks/running": float(status.tasks_running),
             "members/workers": float(status.workers_alive),
             "members/training": float(len(job.membership.members)),
-            "train/epoch": float(status.epoch),
+            # From 1, as the progress line has it.
+            "train/epoch": float(status.epoch + 1),
             "train/records": float(status.records_done),
         }
         values.update(self._training(elapsed))

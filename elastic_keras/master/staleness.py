@@ -14,8 +14,8 @@ class Staleness:
     Args:
         max: The largest.
         mean: The mean.
-        histogram: Entry i: pushes of staleness i; the last entry counts
-            everything from its index on.
+        histogram: Entry i: pushes of staleness i, up to the largest; the
+            last entry that a shard has counts everything beyond, too.
     """
 
     max: int = 0
@@ -29,12 +29,15 @@ def total(statuses: Sequence[ps_pb2.ShardStatus]) -> Staleness:
     Args:
         statuses: The status of each shard.
     """
-    histogram = tuple(
+    counts = [
         sum(column)
         for column in itertools.zip_longest(
             *(status.staleness_counts for status in statuses), fillvalue=0
         )
-    )
+    ]
+    while counts and not counts[-1]:
+        counts.pop()
+    histogram = tuple(counts)
     pushes = sum(histogram)
     summed = sum(status.staleness_sum for status in statuses)
     return Staleness(

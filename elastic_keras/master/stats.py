@@ -47,16 +47,19 @@ class HeartbeatStats:
 
     Args:
         window: Seconds over which the present speed is taken.
+        settling: Seconds of training after which that is worth a forecast.
     """
 
-    def __init__(self, window: float = 10.0) -> None:
+    def __init__(self, window: float = 10.0, settling: float = 5.0) -> None:
         self._window = window
+        self._settling = settling
         self._recent: collections.deque[tuple[float, int, int, float]] = (
             collections.deque()
         )
         self._intervals: dict[int, Interval] = {}
         self._metrics: dict[int, dict[str, float]] = {}
-        self._start: float | None = None
+        # When the training began that the present speed is taken over.
+        self._since: float | None = None
         self.steps = 0
         self.examples = 0
         self.loss: float | None = None
@@ -80,8 +83,6 @@ class HeartbeatStats:
             beat: What it says.
             now: The time.
         """
-        if self._start is None:
-            self._start = now
         interval = self._intervals.setdefault(index, Interval())
         interval.steps += beat.steps
         interval.examples += beat.examples
@@ -93,10 +94,18 @@ class HeartbeatStats:
         if beat.metrics:
             self._metrics[index] = dict(beat.metrics)
         if beat.steps:
+            if self._since is None:
+                # What it reports was done since the heartbeat before it.
+                self._since = now - beat.seconds
             self._recent.append((now, beat.steps, beat.examples, beat.loss_sum))
             self._forget(now)
             steps = sum(entry[1] for entry in self._recent)
             self.loss = sum(entry[3] for entry in self._recent) / steps
+
+    def rest(self) -> None:
+        """Takes note that nobody trains: the speed is taken anew after."""
+        self._recent.clear()
+        self._since = None
 
     def lose(self, index: int) -> None:
         """Forgets the running metrics of a worker that is gone."""
@@ -105,12 +114,15 @@ class HeartbeatStats:
     def examples_per_second(self, now: float) -> float:
         """Returns the present speed of all workers."""
         self._forget(now)
-        if self._start is None or not self._recent:
+        if self._since is None or not self._recent:
             return 0.0
-        # The heartbeat that came first covers time before it.
-        since = max(self._start, now - self._window)
+        since = max(self._since, now - self._window)
         examples = sum(entry[2] for entry in self._recent)
         return examples / max(now - since, 1.0)
+
+    def settled(self, now: float) -> bool:
+        """Whether training went on long enough to tell its speed."""
+        return self._since is not None and now - self._since >= self._settling
 
     def take(self) -> Mapping[int, Interval]:
         """Returns what each worker index did since the last `take`."""

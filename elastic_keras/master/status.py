@@ -25,6 +25,8 @@ def waiting_message(
 ) -> str:
     """Returns one line on workers that do not come, or nothing.
 
+    It stays the same while nothing changes: a log then shows it once.
+
     Args:
         alive: Workers that have joined.
         wanted: Workers that the job is to have.
@@ -35,8 +37,8 @@ def waiting_message(
     if alive >= wanted or seconds < patience:
         return ""
     return (
-        f"waiting for workers: {alive} of {wanted} have joined after "
-        f"{seconds:.0f} s; see {job_dir}/logs/worker-*.log"
+        f"waiting for workers: {alive} of {wanted} are there; "
+        f"see {job_dir}/logs/worker-*.log"
     )
 
 

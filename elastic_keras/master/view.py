@@ -25,7 +25,11 @@ def status(job: "Job") -> master_pb2.JobStatus:
     done = records_trained(job) if job.over else _records_so_far(job)
     expected = records_expected(job)
     rate = job.stats.examples_per_second(job.now)
-    left = 0.0 if job.over else statuses.seconds_left(done, expected, rate)
+    left = 0.0
+    if not job.over:
+        # The first steps are traced and compiled: no measure of the others.
+        known = rate if job.stats.settled(job.now) else 0.0
+        left = statuses.seconds_left(done, expected, known)
     return master_pb2.JobStatus(
         phase=job.phase,
         epoch=training.epoch if training else 0,

@@ -24,6 +24,14 @@ class Progress(abc.ABC):
         """Shows a status."""
 
     @abc.abstractmethod
+    def say(self, line: str) -> None:
+        """Shows a line that stays.
+
+        Args:
+            line: The line.
+        """
+
+    @abc.abstractmethod
     def close(self) -> None:
         """Leaves the terminal as it was."""
 
@@ -51,12 +59,18 @@ class NoProgress(Progress):
     def update(self, status: master_pb2.JobStatus) -> None:
         """See `Progress.update`."""
 
+    def say(self, line: str) -> None:
+        """See `Progress.say`."""
+
     def close(self) -> None:
         """See `Progress.close`."""
 
 
 class PlainProgress(Progress):
     """Prints a line every few seconds, and when the phase changes.
+
+    A line that says nothing new is left out, and so is a message that was
+    shown before.
 
     Args:
         stream: Where to.
@@ -69,6 +83,8 @@ class PlainProgress(Progress):
         self._stream = stream
         self._clock = clock
         self._phase = ""
+        self._message = ""
+        self._parts: list[str] = []
         self._printed = -math.inf
 
     def update(self, status: master_pb2.JobStatus) -> None:
@@ -78,11 +94,19 @@ class PlainProgress(Progress):
         if same and now - self._printed < _PLAIN_SECONDS:
             return
         self._phase, self._printed = status.phase, now
-        print(
-            "  ".join([status.phase, *describe(status)]),
-            file=self._stream,
-            flush=True,
-        )
+        parts = [status.phase, *describe(status)]
+        message = status.message if status.message != self._message else ""
+        self._message = status.message
+        if parts == self._parts and not message:
+            return
+        self._parts = parts
+        if message:
+            parts = [*parts, message]
+        self.say("  ".join(parts))
+
+    def say(self, line: str) -> None:
+        """See `Progress.say`."""
+        print(line, file=self._stream, flush=True)
 
     def close(self) -> None:
         """See `Progress.close`."""
@@ -112,8 +136,14 @@ class RichProgress(Progress):
             description=status.phase,
             total=status.records_expected or None,
             completed=status.records_done,
-            details="  ".join(describe(status)),
+            details="  ".join([*describe(status), status.message]).strip(),
             refresh=status.phase in _FINAL,
+        )
+
+    def say(self, line: str) -> None:
+        """See `Progress.say`."""
+        self._progress.console.print(
+            line, markup=False, highlight=False, soft_wrap=True
         )
 
     def close(self) -> None:
@@ -122,7 +152,11 @@ class RichProgress(Progress):
 
 
 def describe(status: master_pb2.JobStatus) -> list[str]:
-    """Returns the parts of a progress line, without the phase."""
+    """Returns the parts of a progress line.
+
+    Args:
+        status: The status; its phase and message are left out.
+    """
     parts = []
     if status.num_epochs:
         epoch = min(status.epoch + 1, status.num_epochs)
@@ -133,21 +167,21 @@ def describe(status: master_pb2.JobStatus) -> list[str]:
         )
     if status.examples_per_second:
         parts.append(f"{status.examples_per_second:,.0f} examples/s")
-    if status.steps:
+    if status.loss:
+        # 0 until the first heartbeat that tells of steps.
         parts.append(f"loss {status.loss:.4g}")
     parts += _values(status.metrics, "")
     parts += _values(status.evaluation, "val_")
     if status.steps:
+        # Its maximum would read like the S of --max_staleness, which under
+        # `wait` counts a worker's steps and not all workers' versions.
         parts.append(
-            f"staleness {status.staleness_mean:.1f}"
-            f" (max {status.staleness_max})"
+            f"staleness {status.staleness_mean:.1f} versions on average"
         )
     plural = "" if status.workers_alive == 1 else "s"
     parts.append(f"{status.workers_alive} worker{plural}")
     if status.seconds_left > 0 and status.phase not in _FINAL:
         parts.append(f"{_duration(status.seconds_left)} left")
-    if status.message:
-        parts.append(status.message)
     return parts
 
 

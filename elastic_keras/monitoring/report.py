@@ -2,6 +2,8 @@
 
 import pathlib
 import shlex
+import shutil
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -27,16 +29,38 @@ def closing_lines(result: Mapping[str, Any], job_dir: str) -> list[str]:
     staleness = result.get("staleness") or {}
     if "max" in staleness:
         lines.append(
-            f"staleness: mean {staleness['mean']:.2f}, max {staleness['max']}"
+            f"staleness: {staleness['mean']:.2f} versions on average, "
+            f"{staleness['max']} at most"
         )
     restarts = {k: n for k, n in (result.get("restarts") or {}).items() if n}
     if restarts:
         counts = (f"{role} {count}" for role, count in restarts.items())
         lines.append(f"restarts: {', '.join(counts)}")
     lines.append(f"result: {folder / 'result.json'}")
-    summaries = shlex.quote(str(folder / "summaries"))
-    lines.append(f"TensorBoard: tensorboard --logdir {summaries}")
+    lines.append(tensorboard_line(job_dir))
     return lines
+
+
+def tensorboard_line(job_dir: str) -> str:
+    """Returns the line that says how to look at a job in TensorBoard.
+
+    Args:
+        job_dir: The job directory.
+    """
+    summaries = str(pathlib.Path(job_dir) / "summaries")
+    command = [*_tensorboard(), "--logdir", summaries]
+    return f"TensorBoard: {shlex.join(command)}"
+
+
+def _tensorboard() -> list[str]:
+    """Returns a command that works in the shell this was started from."""
+    if shutil.which("tensorboard"):
+        return ["tensorboard"]
+    # A virtual environment that is not activated.
+    beside = pathlib.Path(sys.executable).parent / "tensorboard"
+    if beside.exists():
+        return [str(beside)]
+    return [sys.executable, "-m", "tensorboard.main"]
 
 
 def _number(value: float | None) -> str:

@@ -47,7 +47,9 @@ def test_metrics_of_all_workers_are_added_up(tmp_path):
     )
     # Records 0..13, the metric is their mean.
     assert result["evaluation"] == {"loss": 6.5}
-    assert [e["epoch"] for e in result["evaluations"]] == [0, 1]
+    # From 1, as people count.
+    assert [e["epoch"] for e in result["evaluations"]] == [1, 2]
+    assert [e["epoch"] for e in result["history"]] == [1, 2]
     assert [e["values"] for e in result["history"]] == [{"loss": 5.5}] * 2
     assert sum(len(worker.evaluated) for worker in crew) == 8
 

@@ -23,6 +23,37 @@ def test_speed_is_that_of_the_last_seconds():
     assert stats.examples_per_second(40.0) == 0
 
 
+def test_speed_is_right_from_the_first_steps_on():
+    stats = HeartbeatStats(window=10.0)
+    # A model takes its time to be built.
+    for now in range(30):
+        stats.add(0, _beat(0, 0, seconds=1.0), float(now))
+    for now in (30, 31):
+        stats.add(0, _beat(1, 100, seconds=1.0), float(now))
+        assert stats.examples_per_second(now) == pytest.approx(100)
+
+
+def test_a_forecast_waits_for_a_speed():
+    stats = HeartbeatStats(window=10.0, settling=5.0)
+    stats.add(0, _beat(0, 0, seconds=1.0), 0.0)
+    assert not stats.settled(9.0)
+    stats.add(0, _beat(1, 100, seconds=1.0), 10.0)
+    assert not stats.settled(13.5)
+    assert stats.settled(14.0)
+
+
+def test_the_speed_is_taken_anew_after_an_evaluation():
+    stats = HeartbeatStats(window=10.0, settling=5.0)
+    for now in range(20):
+        stats.add(0, _beat(1, 100, seconds=1.0), float(now))
+    stats.rest()
+    assert stats.examples_per_second(20.0) == 0
+    assert not stats.settled(20.0)
+    stats.add(0, _beat(1, 100, seconds=1.0), 30.0)
+    assert stats.examples_per_second(30.0) == pytest.approx(100)
+    assert stats.examples == 2100
+
+
 def test_loss_is_a_mean_over_steps():
     stats = HeartbeatStats()
     assert stats.loss is None

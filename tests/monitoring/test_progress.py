@@ -39,7 +39,7 @@ def test_line_names_everything():
         "loss 0.5123",
         "auc 0.75",
         "val_auc 0.7",
-        "staleness 1.2 (max 4)",
+        "staleness 1.2 versions on average",
         "2 workers",
         "1m15s left",
     ]
@@ -49,10 +49,11 @@ def test_line_of_a_job_that_starts():
     status = master_pb2.JobStatus(
         phase="starting", message="waiting for workers: 0 of 2"
     )
-    assert progress.describe(status) == [
-        "0 workers",
-        "waiting for workers: 0 of 2",
-    ]
+    assert progress.describe(status) == ["0 workers"]
+
+
+def test_a_loss_that_is_not_known_yet_is_left_out():
+    assert not [x for x in progress.describe(_status(loss=0)) if "loss" in x]
 
 
 def test_plain_prints_every_two_seconds_and_on_change():
@@ -67,10 +68,48 @@ def test_plain_prints_every_two_seconds_and_on_change():
         (2.2, "succeeded"),
     ]:
         now[0] = moment
-        shown.update(_status(phase=phase))
+        steps = round(moment * 10)
+        shown.update(_status(phase=phase, steps=steps, loss=1 / (1 + steps)))
     words = [line.split()[0] for line in stream.getvalue().splitlines()]
     assert words == ["training", "training", "evaluating", "succeeded"]
     assert "left" not in stream.getvalue().splitlines()[-1]
+
+
+def test_plain_says_what_is_not_new_once():
+    now = [0.0]
+    stream = io.StringIO()
+    shown = progress.PlainProgress(stream, lambda: now[0])
+    waiting = "waiting for workers: 1 of 2 are there"
+    for moment, changes in enumerate(
+        [
+            {"phase": "starting"},
+            {"phase": "starting", "message": waiting},
+            {"phase": "starting", "message": waiting},
+            {"message": waiting},
+            {"message": waiting, "loss": 0.25},
+            {"loss": 0.25},
+        ]
+    ):
+        now[0] = 2.0 * moment
+        shown.update(_status(**changes))
+    lines = stream.getvalue().splitlines()
+    assert [line.split()[0] for line in lines] == [
+        "starting",
+        "starting",
+        "training",
+        "training",
+    ]
+    assert [waiting in line for line in lines] == [False, True, False, False]
+
+
+def test_lines_that_stay():
+    stream = io.StringIO()
+    line = "TensorBoard: tensorboard --logdir '[bold]runs/" + 80 * "x" + "'"
+    for mode in ("plain", "rich", "none"):
+        shown = progress.make_progress(mode, stream)
+        shown.say(line)
+        shown.close()
+    assert stream.getvalue().count(line) == 2
 
 
 def test_rich_draws_the_newest_status():

@@ -1,6 +1,17 @@
 """The closing lines of a job."""
 
-from elastic_keras.monitoring.report import closing_lines
+import pathlib
+import sys
+
+import pytest
+
+from elastic_keras.monitoring import report
+from elastic_keras.monitoring.report import closing_lines, tensorboard_line
+
+
+@pytest.fixture(autouse=True)
+def _on_path(monkeypatch):
+    monkeypatch.setattr(report.shutil, "which", lambda name: f"/bin/{name}")
 
 
 def test_lines_of_a_job_that_succeeded():
@@ -22,7 +33,7 @@ def test_lines_of_a_job_that_succeeded():
         "job succeeded: 1,234 steps in 61.2 s, 4,321 examples/s",
         "records trained: 2,000 = records x epochs",
         "evaluation: auc 0.751235, loss not finite",
-        "staleness: mean 1.50, max 4",
+        "staleness: 1.50 versions on average, 4 at most",
         "restarts: worker 1",
         "result: runs/a job/result.json",
         "TensorBoard: tensorboard --logdir 'runs/a job/summaries'",
@@ -35,3 +46,16 @@ def test_missing_records_are_not_passed_over():
     )
     assert lines[0] == "job stopped"
     assert lines[1] == "records trained: 5 of 9 (records x epochs)"
+
+
+def test_tensorboard_beside_the_interpreter(monkeypatch, tmp_path):
+    monkeypatch.setattr(report.shutil, "which", lambda name: None)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    assert tensorboard_line("runs/x") == (
+        f"TensorBoard: {tmp_path}/python -m tensorboard.main "
+        "--logdir runs/x/summaries"
+    )
+    pathlib.Path(tmp_path / "tensorboard").touch()
+    assert tensorboard_line("runs/x") == (
+        f"TensorBoard: {tmp_path}/tensorboard --logdir runs/x/summaries"
+    )
