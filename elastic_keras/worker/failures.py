@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from elastic_keras.config import ConfigError
 from elastic_keras.wire.errors import RpcError
+from elastic_keras.worker.swap import outside_input_dim
 from elastic_keras.zoo.errors import (
     UserCodeError,
     has_users_frame,
@@ -25,6 +26,7 @@ def failure(
             end the same way.
         spec: Spec of the batches, for the message.
     """
+    error = outside_input_dim(error) or error
     if first_step and not isinstance(error, tf.errors.OpError):
         final = at_the_start(error, spec)
         if isinstance(final, ConfigError):

@@ -1,6 +1,7 @@
 """Large Keras Embedding layers become PS tables, and come back."""
 
 import logging
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -63,15 +64,19 @@ class TableEmbedding(keras.layers.Embedding):
         return tf.cast(rows, self.compute_dtype)
 
     def checked_ids(self, ids: tf.Tensor) -> tf.Tensor:
-        """Returns ids as Keras reads them: negative ones from the end."""
+        """Returns ids as Keras reads them: negative ones from the end.
+
+        An id beyond either end is an error that `outside_input_dim` reads.
+        """
+        least, most = tf.reduce_min(ids), tf.reduce_max(ids)
         ids = tf.where(ids < 0, ids + self.input_dim, ids)
         fits = tf.debugging.Assert(
             tf.reduce_all((ids >= 0) & (ids < self.input_dim)),
             [
                 f"The embedding {self.name} takes ids below "
                 f"input_dim={self.input_dim}. Received: ids from, to",
-                tf.reduce_min(ids),
-                tf.reduce_max(ids),
+                least,
+                most,
             ],
         )
         with tf.control_dependencies([fits]):
@@ -88,6 +93,32 @@ class TableEmbedding(keras.layers.Embedding):
             "The rows of this embedding live on the PS shards: weights cannot "
             f"be loaded into it. Received: layer {self.name!r}"
         )
+
+
+_OUTSIDE = re.compile(
+    r"\[The embedding (.*?) takes ids below input_dim=(\d+)\. "
+    r"Received: ids from, to\] \[(-?\d+)\] \[(-?\d+)\]",
+    re.DOTALL,
+)
+
+
+def outside_input_dim(error: BaseException) -> ConfigError | None:
+    """Returns what `TableEmbedding.checked_ids` found, if it did.
+
+    Args:
+        error: What TensorFlow raised while batches were made.
+    """
+    found = _OUTSIDE.search(str(error))
+    if not isinstance(error, tf.errors.OpError) or found is None:
+        return None
+    name, input_dim = found[1], int(found[2])
+    least, most = int(found[3]), int(found[4])
+    return ConfigError(
+        f"The embedding {name} takes ids from 0 to {input_dim - 1}: make its "
+        "input_dim larger, or use elastic_keras.layers.Embedding, which takes "
+        f"any id. Received: id {most if most >= input_dim else least} in layer "
+        f"{name!r} with input_dim={input_dim}"
+    )
 
 
 def swap(model: keras.Model, threshold_bytes: int) -> list[TableEmbedding]:

@@ -170,6 +170,19 @@ CASES = (
         "        lambda x, y: (x, tf.repeat(y, 3)))\n",
     ),
     Case(
+        "id outside input_dim",
+        2,
+        ("The embedding taste takes ids from 0 to 19", "input_dim=20"),
+        flags=("--embedding_threshold_bytes=0",),
+        module=f"{_KERAS}"
+        "def custom_model():\n"
+        "    inputs = {'id': keras.Input((), dtype='int64', name='id'),\n"
+        "              'x': keras.Input((1,), name='x')}\n"
+        "    row = keras.layers.Embedding(20, 4, name='taste')(inputs['id'])\n"
+        "    row = keras.layers.Concatenate()([row, inputs['x']])\n"
+        "    return keras.Model(inputs, keras.layers.Dense(1)(row))\n",
+    ),
+    Case(
         "missing feature",
         2,
         ("'id'",),

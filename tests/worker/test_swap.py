@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from elastic_keras.config import ConfigError
 from elastic_keras.worker import swap
+from elastic_keras.worker.failures import failure
 from elastic_keras.worker.lookup import Lookup
 from elastic_keras.worker.model import prepare
 from tests.worker.reference import dataset
@@ -262,11 +263,22 @@ def test_ids_are_read_as_keras_reads_them():
     [(_, ids)] = lookup.map(batches)
     assert ids.unique[0].numpy().tolist() == [9, 0]
     for wrong in (10, -11):
-        with pytest.raises(
-            tf.errors.InvalidArgumentError,
-            match=r"embedding ten takes .* input_dim=10",
-        ):
+        with pytest.raises(tf.errors.InvalidArgumentError) as caught:
             list(lookup.map(dataset(np.array([[wrong, 1]]))))
+        # The data are the same at each try.
+        told = failure(caught.value, first_step=False)
+        assert (told["fatal"], told["exit_code"]) == (True, 2)
+        assert told["error"].startswith("The embedding ten takes ids from 0 ")
+        assert told["error"].endswith(
+            f"Received: id {wrong} in layer 'ten' with input_dim=10"
+        )
+
+
+def test_other_errors_of_kernels_are_not_about_ids():
+    with pytest.raises(tf.errors.InvalidArgumentError) as caught:
+        tf.gather([1.0], [3])
+    assert swap.outside_input_dim(caught.value) is None
+    assert swap.outside_input_dim(KeyError("The embedding x takes")) is None
 
 
 def test_needs_a_step_once_swapped(tmp_path, caplog):
