@@ -1,5 +1,6 @@
 """What becomes of an exception that the user's code or input raised."""
 
+import re
 from typing import Any
 
 import tensorflow as tf
@@ -9,6 +10,7 @@ from elastic_keras.wire.errors import RpcError
 from elastic_keras.worker.swap import outside_input_dim
 from elastic_keras.zoo.errors import (
     UserCodeError,
+    defined_by_user,
     has_users_frame,
     user_traceback,
 )
@@ -26,7 +28,7 @@ def failure(
             end the same way.
         spec: Spec of the batches, for the message.
     """
-    error = outside_input_dim(error) or error
+    error = outside_input_dim(error) or _outside_a_layer(error) or error
     if first_step and not isinstance(error, tf.errors.OpError):
         final = at_the_start(error, spec)
         if isinstance(final, ConfigError):
@@ -39,6 +41,32 @@ def failure(
     if isinstance(error, ConfigError):
         return {"error": str(error), "fatal": True, "exit_code": 2}
     return {"error": user_traceback(error), "fatal": False, "exit_code": 1}
+
+
+_NO_SUCH_ROW = re.compile(
+    r"indices\[[\d,]+\] = (-?\d+) is not in \[0, (\d+)\)"
+    r".*?\{\{node ([^}]+)\}\}",
+    re.DOTALL,
+)
+
+
+def _outside_a_layer(error: BaseException) -> ConfigError | None:
+    """Returns what is wrong where a layer of Keras has no such row.
+
+    Args:
+        error: What the compiled step raised.
+    """
+    found = _NO_SUCH_ROW.search(str(error))
+    if not isinstance(error, tf.errors.OpError) or found is None:
+        return None
+    if has_users_frame(error) or defined_by_user(error):
+        return None
+    most = int(found[2]) - 1
+    return ConfigError(
+        f"A layer of the model takes ids from 0 to {most}: make its input_dim "
+        "larger, or use elastic_keras.layers.Embedding, which takes any id. "
+        f"Received: id {found[1]} at {found[3]}"
+    )
 
 
 def at_the_start(

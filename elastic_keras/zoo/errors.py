@@ -1,6 +1,7 @@
 """Exceptions of users' code, told apart from ours."""
 
 import os
+import re
 import sysconfig
 import traceback
 
@@ -39,7 +40,8 @@ def user_traceback(error: BaseException) -> str:
     """Returns an exception's traceback with the user's frames only.
 
     Frames of this package, TensorFlow, Keras and the standard library are
-    left out, unless there are no others.
+    left out, unless there are no others. An error of a TensorFlow kernel was
+    not raised by any of them: it says itself where its node was defined.
 
     Args:
         error: The exception.
@@ -47,17 +49,41 @@ def user_traceback(error: BaseException) -> str:
     if isinstance(error, UserCodeError):
         return error.traceback_text
     told = traceback.TracebackException.from_exception(error)
-    _strip(told)
-    return "".join(told.format())
+    of_kernel = type(error).__module__.startswith("tensorflow.")
+    _strip(told, empty=of_kernel)
+    text = "".join(told.format())
+    return _with_users_definitions(text) if of_kernel else text
 
 
-def _strip(told: traceback.TracebackException) -> None:
+def _strip(told: traceback.TracebackException, *, empty: bool = False) -> None:
     kept = [frame for frame in told.stack if is_users(frame.filename)]
-    if kept:
+    if kept or empty:
         told.stack = traceback.StackSummary.from_list(kept)
     for other in (told.__cause__, told.__context__):
         if other is not None:
-            _strip(other)
+            _strip(other, empty=empty)
+
+
+# A line of the stack with which TensorFlow says where a node was defined.
+_DEFINED = re.compile(r'^  File "([^"]+)", line \d+, in .*\n\n?', re.MULTILINE)
+_DEFINITION = "Detected at node"
+
+
+def _with_users_definitions(text: str) -> str:
+    """Returns a kernel's error with the user's lines of its definition."""
+    before, found, after = text.partition(_DEFINITION)
+    after = _DEFINED.sub(lambda m: m[0] if is_users(m[1]) else "", after)
+    return before + found + after
+
+
+def defined_by_user(error: BaseException) -> bool:
+    """Whether the user's own lines made the node whose kernel failed.
+
+    Args:
+        error: A `tf.errors.OpError`.
+    """
+    _, _, after = str(error).partition(_DEFINITION)
+    return any(is_users(found[1]) for found in _DEFINED.finditer(after))
 
 
 def is_users(filename: str) -> bool:

@@ -33,6 +33,14 @@ class Case:
 
 
 _KERAS = "import keras\nimport tensorflow as tf\nimport elastic_keras as ek\n"
+_SMALL_EMBEDDING = f"""{_KERAS}
+def custom_model():
+    ids = keras.Input((), dtype='int64', name='id')
+    x = keras.Input((1,), name='x')
+    row = keras.layers.Embedding(20, 4, name='taste')(ids)
+    row = keras.layers.Concatenate()([row, x])
+    return keras.Model({{'id': ids, 'x': x}}, keras.layers.Dense(1)(row))
+"""
 
 CASES = (
     Case(
@@ -170,17 +178,17 @@ CASES = (
         "        lambda x, y: (x, tf.repeat(y, 3)))\n",
     ),
     Case(
-        "id outside input_dim",
+        "id outside input_dim of a table",
         2,
         ("The embedding taste takes ids from 0 to 19", "input_dim=20"),
         flags=("--embedding_threshold_bytes=0",),
-        module=f"{_KERAS}"
-        "def custom_model():\n"
-        "    inputs = {'id': keras.Input((), dtype='int64', name='id'),\n"
-        "              'x': keras.Input((1,), name='x')}\n"
-        "    row = keras.layers.Embedding(20, 4, name='taste')(inputs['id'])\n"
-        "    row = keras.layers.Concatenate()([row, inputs['x']])\n"
-        "    return keras.Model(inputs, keras.layers.Dense(1)(row))\n",
+        module=_SMALL_EMBEDDING,
+    ),
+    Case(
+        "id outside input_dim",
+        2,
+        ("takes ids from 0 to 19", "taste"),
+        module=_SMALL_EMBEDDING,
     ),
     Case(
         "missing feature",
