@@ -90,7 +90,7 @@ def partition(
         return np.arange(ids.size), np.array([ids.size], np.int64)
     # On 8 and 16 bits numpy's stable sort is a radix sort.
     kind = np.uint8 if num_shards <= 256 else np.uint16
-    shard = owners(ids, num_shards).astype(kind)
+    shard: np.ndarray = owners(ids, num_shards).astype(kind)
     counts = np.bincount(shard, minlength=num_shards)
     return np.argsort(shard, kind="stable"), counts
 

@@ -30,7 +30,7 @@ class LocalRows:
         self._dim = dim
         self.seed = seed
         self.table_index = table_index
-        self.ids = np.empty((0,), np.int64)
+        self.ids: np.ndarray = np.empty((0,), np.int64)
         self.rows = np.empty((0, dim), np.float32)
 
     def assign(self, ids: np.ndarray, rows: np.ndarray) -> None:

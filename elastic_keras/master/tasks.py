@@ -193,8 +193,8 @@ class TrainingTasks:
         self._order = self._items(epoch)
 
     def _items(self, epoch: int) -> Iterator[WorkItem]:
-        order = np.arange(self.num_tasks)
-        shuffles = np.full(self.num_tasks, -1, np.int64)
+        order: np.ndarray = np.arange(self.num_tasks)
+        shuffles: np.ndarray = np.full(self.num_tasks, -1, np.int64)
         if self._shuffle:
             drawn = self._draw(epoch, seeds.ORDER)
             order = np.argsort(drawn, kind="stable")
