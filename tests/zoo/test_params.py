@@ -33,6 +33,11 @@ def test_literals_by_name():
     assert parse_params("  ") == {}
 
 
+# The first text of a fresh checkout is slow: hypothesis makes and caches its
+# table of Unicode then.
+@hypothesis.settings(
+    deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
 @hypothesis.given(
     params=st.dictionaries(st.sampled_from(["a", "dim", "x1"]), _VALUES)
 )
