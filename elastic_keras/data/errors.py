@@ -13,17 +13,19 @@ class BadRecord(DataError):  # noqa: N818
     Args:
         source: The file.
         record: Number of the record in the file, from 0, header not counted.
-        position: Byte of the file at which the record starts.
+        position: Byte of the file at which the record starts; `None` where
+            that means nothing.
         reason: What is wrong with it.
     """
 
     def __init__(
-        self, source: str, record: int, position: int, reason: str
+        self, source: str, record: int, position: int | None, reason: str
     ) -> None:
+        place = "" if position is None else f", byte {position}"
         super().__init__(
             f"Broken record: {reason}. Mend the file or leave such records "
             f"out with --bad_records=skip. Received: {source}, record "
-            f"{record}, byte {position}"
+            f"{record}{place}"
         )
         self.source = source
         self.record = record

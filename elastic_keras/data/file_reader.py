@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
@@ -105,12 +105,36 @@ class FileReader(DataReader):
         *,
         shuffle_seed: int | None = None,
         bad_records: str = "fail",
+        leave_out: Collection[int] = (),
     ) -> tuple[tf.data.Dataset, Counts]:
         """Returns a range's records; see `DataReader.dataset`."""
         from elastic_keras.data.records import record_dataset
 
-        payloads, counts = self._read(record_range, shuffle_seed, bad_records)
+        payloads, counts = self._read(
+            record_range, shuffle_seed, bad_records, leave_out
+        )
         return record_dataset(payloads), counts
+
+    def broken_record(
+        self, record_range: RecordRange, position: int, reason: str
+    ) -> BadRecord:
+        """Says where a record is; see `DataReader.broken_record`."""
+        data = self._bytes(record_range)
+        records = self._format.split(data)
+        good = np.delete(
+            np.arange(len(records.starts)), list(self._broken(data, records))
+        )
+        index = int(good[position])
+        record = record_range.start + index
+        may_be_header = self._kind in ("csv", "tsv") and not self._header
+        if record == 0 and may_be_header:
+            reason += " (if it names the columns, say --csv_header)"
+        return BadRecord(
+            record_range.source,
+            record,
+            record_range.byte_start + _place(records, index),
+            reason,
+        )
 
     def _file_ranges(self, path: str, size: int) -> Iterable[RecordRange]:
         begin, names, _ = self._beginning(path)
@@ -164,7 +188,11 @@ class FileReader(DataReader):
         return mark + int(records.nexts[0]), names, columns
 
     def _read(
-        self, record_range: RecordRange, seed: int | None, bad_records: str
+        self,
+        record_range: RecordRange,
+        seed: int | None,
+        bad_records: str,
+        leave_out: Collection[int] = (),
     ) -> tuple[np.ndarray, Counts]:
         data = self._bytes(record_range)
         records = self._format.split(data)
@@ -175,10 +203,12 @@ class FileReader(DataReader):
         if broken:
             _complain(record_range, records, broken, bad_records)
             chosen = np.delete(chosen, list(broken))
+        if leave_out:
+            chosen = np.delete(chosen, list(leave_out))
         if seed is not None:
             chosen = chosen[shuffle.order(len(chosen), seed)]
         payloads = _payloads(data, records)[chosen]
-        return payloads, Counts(len(payloads), len(broken))
+        return payloads, Counts(len(payloads), len(broken) + len(leave_out))
 
     def _broken(self, data: bytes, records: Records) -> dict[int, str]:
         broken = dict(records.broken)
@@ -263,6 +293,13 @@ def _changed(path: str) -> SourceChanged:
     )
 
 
+def _place(records: Records, index: int) -> int:
+    """Returns the byte of the piece at which a record starts."""
+    # A broken TFRecord has no payload; it starts where the one before it
+    # ends.
+    return int(records.nexts[index - 1]) if index else 0
+
+
 def _complain(
     record_range: RecordRange,
     records: Records,
@@ -271,13 +308,10 @@ def _complain(
 ) -> None:
     """Raises or logs broken records."""
     for shown, (i, reason) in enumerate(broken.items()):
-        # A broken TFRecord has no payload; it starts where the one before
-        # it ends.
-        place = int(records.nexts[i - 1]) if i else 0
         error = BadRecord(
             record_range.source,
             record_range.start + i,
-            record_range.byte_start + place,
+            record_range.byte_start + _place(records, i),
             reason,
         )
         if bad_records == "fail":

@@ -3,7 +3,7 @@
 import contextlib
 import dataclasses
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,8 +11,9 @@ import tensorflow as tf
 
 from elastic_keras.config import ConfigError
 from elastic_keras.data import batching, draws
+from elastic_keras.data.broken import broken_records
 from elastic_keras.data.reader import Metadata
-from elastic_keras.data.records import RecordDataset
+from elastic_keras.data.records import RecordDataset, record_dataset
 from elastic_keras.data.stream import BatchStream
 
 PREDICTION = "prediction"
@@ -116,6 +117,29 @@ class BatchPipeline:
         if self._stream.busy:
             return iter(self(raw).prefetch(prefetch))
         return self._stream.batches(source)
+
+    def broken(
+        self, records: Sequence[bytes], *, first_only: bool = False
+    ) -> dict[int, str]:
+        """Finds the records of which `dataset_fn` cannot make batches.
+
+        Args:
+            records: Records in order.
+            first_only: Looks no further than the neighbours of the first.
+
+        Returns:
+            What is wrong, by the position among `records`.
+        """
+        self(record_dataset(records))
+        return broken_records(
+            self._traced or self._of_chunks,
+            records,
+            traced=self.traced,
+            first_only=first_only,
+        )
+
+    def _of_chunks(self, chunks: tf.data.Dataset) -> tf.data.Dataset:
+        return self(RecordDataset(chunks))
 
     @property
     def traced(self) -> bool:

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, Any
 
 from elastic_keras.config import ConfigError, DataOptions
 from elastic_keras.data import shuffle
+from elastic_keras.data.errors import BadRecord
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -100,6 +101,7 @@ class DataReader(abc.ABC):
         *,
         shuffle_seed: int | None = None,
         bad_records: str = "fail",
+        leave_out: Collection[int] = (),
     ) -> tuple[tf.data.Dataset, Counts]:
         """Returns a range's records as a dataset of scalar strings.
 
@@ -109,6 +111,8 @@ class DataReader(abc.ABC):
             record_range: One that `ranges` made.
             shuffle_seed: Seed of the order; `None` keeps the file's.
             bad_records: `fail` or `skip`.
+            leave_out: Further records to skip, by their position among the
+                good ones in the order of the file.
 
         Returns:
             The dataset and what was read; both complete on return.
@@ -119,10 +123,25 @@ class DataReader(abc.ABC):
         from elastic_keras.data.records import record_dataset
 
         records = list(self.records(record_range))
+        for position in sorted(leave_out, reverse=True):
+            del records[position]
         if shuffle_seed is not None:
             order = shuffle.order(len(records), shuffle_seed)
             records = [records[i] for i in order.tolist()]
-        return record_dataset(records), Counts(records=len(records))
+        return record_dataset(records), Counts(len(records), len(leave_out))
+
+    def broken_record(
+        self, record_range: RecordRange, position: int, reason: str
+    ) -> BadRecord:
+        """Returns an error that says where a record is.
+
+        Args:
+            record_range: One that `ranges` made.
+            position: The record's, as for `leave_out` of `dataset`.
+            reason: What is wrong with it.
+        """
+        record = record_range.start + position
+        return BadRecord(record_range.source, record, None, reason)
 
 
 def open_reader(

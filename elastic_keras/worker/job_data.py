@@ -1,7 +1,8 @@
 """A worker's view of the job's data: tasks become batches with their ids."""
 
 import dataclasses
-from collections.abc import Generator, Iterable, Iterator
+import itertools
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from elastic_keras.data.pipeline import BatchPipeline
 from elastic_keras.data.reader import Counts, DataReader, RecordRange
 from elastic_keras.wire.proto import master_pb2
 from elastic_keras.worker import items
+from elastic_keras.worker.broken_records import BrokenRecords
 from elastic_keras.worker.computing import as_array
 from elastic_keras.worker.grouping import group
 from elastic_keras.worker.lookup import Lookup, LookupIds
@@ -52,6 +54,9 @@ _KINDS: dict[int, _Kind] = {
 }
 
 
+_Elements = Iterable[tuple[Any, LookupIds]]
+
+
 class TaskBatches:
     """One task's batches.
 
@@ -59,21 +64,38 @@ class TaskBatches:
         elements: Pairs (batch, `LookupIds`).
         counts: What was read of the range.
         num_shards: Number of shards.
+        reopen: Called with what a kernel raised; gives the elements and the
+            counts without broken records, or raises.
     """
 
     def __init__(
         self,
-        elements: Iterable[tuple[Any, LookupIds]],
+        elements: _Elements,
         counts: Counts,
         num_shards: int,
+        reopen: Callable[[tf.errors.OpError], tuple[_Elements, Counts]]
+        | None = None,
     ) -> None:
         self._elements = elements
         self._counts = counts
         self._num_shards = num_shards
+        self._reopen = reopen
 
     def batches(self) -> Generator[items.Batch, None, None]:
         """Makes the batches."""
-        for data, ids in self._elements:
+        done = 0
+        try:
+            for data, ids in self._elements:
+                yield self._batch(data, ids)
+                done += 1
+            return
+        except tf.errors.OpError as error:
+            if self._reopen is None:
+                raise
+            elements, self._counts = self._reopen(error)
+        # A batch depends on no record that is read after it: those before
+        # the broken record are the same.
+        for data, ids in itertools.islice(elements, done, None):
             yield self._batch(data, ids)
 
     def report(self) -> master_pb2.ReportTaskRequest:
@@ -116,6 +138,7 @@ class JobData:
         # Spec of the batches opened last, for messages.
         self.spec: Any = None
         self._steps: Steps | None = None
+        self._broken = BrokenRecords(config.data.bad_records)
 
     def sample(self, message: master_pb2.RecordRange) -> Any:
         """Returns the first batch there is, to build a model on.
@@ -138,14 +161,33 @@ class JobData:
             raise ConfigError("The job has no data.")
         pipeline = self._pipeline(kind)
         for source in self._ranges(kind, _range(message)):
-            raw, _ = self._read(kind, source, -1)
-            batches = _trim(pipeline(raw))
-            self.spec = batches.element_spec
-            for batch in batches.take(1):
-                return batch
+            try:
+                first = self._first_batch(kind, source, pipeline)
+            except tf.errors.OpError as error:
+                if not self._finds_broken(error, kind, source):
+                    raise
+                first = self._first_batch(kind, source, pipeline)
+            if first is not None:
+                return first
         raise ConfigError(
             "dataset_fn made no batch of any record. Received: "
             f"{kind.option}={getattr(self._config.data, kind.option)!r}"
+        )
+
+    def _first_batch(
+        self, kind: _Kind, source: RecordRange, pipeline: BatchPipeline
+    ) -> Any:
+        raw, _ = self._read(kind, source, -1)
+        batches = _trim(pipeline(raw))
+        self.spec = batches.element_spec
+        return next(iter(batches.take(1)), None)
+
+    def _finds_broken(
+        self, error: tf.errors.OpError, kind: _Kind, source: RecordRange
+    ) -> bool:
+        """Whether broken records were found that are now left out."""
+        return self._broken.find(
+            error, kind.mode, source, self._reader(kind), self._pipeline(kind)
         )
 
     def _ranges(self, kind: _Kind, first: RecordRange) -> Iterator[RecordRange]:
@@ -175,7 +217,15 @@ class JobData:
         if task.kind not in self._pipelines:
             self._pipelines[task.kind] = self._pipeline_with_ids(kind, raw)
         elements = self._pipelines[task.kind].batches(raw, _PREFETCH)
-        return TaskBatches(elements, counts, self._num_shards)
+
+        def reopen(error: tf.errors.OpError) -> tuple[_Elements, Counts]:
+            source = _range(task.range)
+            if not self._finds_broken(error, kind, source):
+                raise error
+            raw, counts = self._read(kind, source, task.shuffle_seed)
+            return self._pipelines[task.kind].batches(raw, _PREFETCH), counts
+
+        return TaskBatches(elements, counts, self._num_shards, reopen)
 
     def _pipeline_with_ids(
         self, kind: _Kind, raw: tf.data.Dataset
@@ -214,10 +264,14 @@ class JobData:
     def _read(
         self, kind: _Kind, source: RecordRange, seed: int
     ) -> tuple[tf.data.Dataset, Counts]:
+        options: dict[str, Any] = {}
+        if left_out := self._broken.known(kind.mode, source):
+            options["leave_out"] = left_out
         return self._reader(kind).dataset(
             source,
             shuffle_seed=None if seed < 0 else seed,
             bad_records=self._config.data.bad_records,
+            **options,
         )
 
     def _records_per_task(self) -> int:

@@ -110,6 +110,18 @@ CASES = (
         flags=("--training_data={folder}/broken.csv",),
     ),
     Case(
+        "header without csv_header",
+        2,
+        ("dataset_fn cannot parse it", "header.csv, record 0", "--csv_header"),
+        flags=("--training_data={folder}/header.csv",),
+    ),
+    Case(
+        "record that cannot be parsed",
+        2,
+        ("dataset_fn cannot parse it", "text.csv, record 70, byte "),
+        flags=("--training_data={folder}/text.csv",),
+    ),
+    Case(
         "unwritable directory",
         2,
         ("The job directory cannot be written: Not a directory",),
@@ -254,6 +266,12 @@ class Bench:
         shutil.copy(ZOO / "clicks.py", folder)
         write_clicks(folder / "train.csv", 96)
         write_clicks(folder / "validation.csv", 32)
+        lines = (folder / "train.csv").read_text()
+        (folder / "header.csv").write_text(f"label,id,x\n{lines}")
+        mended = lines.splitlines(keepends=True)
+        (folder / "text.csv").write_text(
+            "".join([*mended[:70], "1,two,0.5\n", *mended[70:]])
+        )
         (folder / "empty.csv").write_text("")
         (folder / "broken.csv").write_text('1,2,0.5\n0,"3,0.5\n')
 
