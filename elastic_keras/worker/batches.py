@@ -7,6 +7,9 @@ import tensorflow as tf
 
 from elastic_keras.config import ConfigError
 
+# `tf.NoneTensorSpec`, which TensorFlow 2.18 and 2.19 do not export.
+_NoneSpec = type(tf.type_spec_from_value(None))
+
 
 class Batch(NamedTuple):
     """A batch, taken apart by Keras's rule.
@@ -35,11 +38,15 @@ def unpack(element: Any) -> Batch:
         )
     return Batch(
         *(
-            # What stands for `None` in a dataset's spec.
-            None if isinstance(part, tf.NoneTensorSpec) else part
+            None if is_none_spec(part) else part
             for part in keras.utils.unpack_x_y_sample_weight(element)
         )
     )
+
+
+def is_none_spec(part: Any) -> bool:
+    """Returns whether this is what stands for `None` in a dataset's spec."""
+    return isinstance(part, _NoneSpec)
 
 
 def open_batch(spec: Any) -> Any:
@@ -70,7 +77,7 @@ def spec_of(element: Any) -> Any:
 
 
 def _open(spec: tf.TypeSpec) -> tf.TypeSpec:
-    if isinstance(spec, tf.NoneTensorSpec):
+    if is_none_spec(spec):
         return spec
     if not isinstance(
         spec, tf.TensorSpec | tf.SparseTensorSpec | tf.RaggedTensorSpec

@@ -14,6 +14,7 @@ from elastic_keras.data.pipeline import BatchPipeline
 from elastic_keras.data.reader import Counts, DataReader, RecordRange
 from elastic_keras.wire.proto import master_pb2
 from elastic_keras.worker import items
+from elastic_keras.worker.batches import is_none_spec
 from elastic_keras.worker.broken_records import BrokenRecords
 from elastic_keras.worker.computing import as_array
 from elastic_keras.worker.grouping import group
@@ -282,7 +283,7 @@ class JobData:
 def _trim(dataset: tf.data.Dataset) -> tf.data.Dataset:
     """Leaves out the labels and weights that a dataset does not have."""
     spec = dataset.element_spec
-    parts = sum(not isinstance(part, tf.NoneTensorSpec) for part in spec)
+    parts = sum(not is_none_spec(part) for part in spec)
     if parts == len(spec):
         return dataset
     return dataset.map(lambda *batch: batch[:parts])
