@@ -221,6 +221,11 @@ class WireOptions(_Checked):
         "Between processes of one host: Unix sockets or TCP.",
         choices=("unix", "tcp"),
     )
+    shared_memory: bool = option(
+        True,
+        "Between processes of one host: hand arrays over in shared memory "
+        "where that is possible.",
+    )
     wire_dtype: str = option(
         "float32",
         "Element type of rows and gradients on the wire.",

@@ -292,12 +292,20 @@ class FlatPlan:
             One contiguous array for each shard; a view of `flat` where the
             shard's part of it is contiguous.
         """
+        return [self.part(flat, shard) for shard in range(len(self.sizes))]
+
+    def part(self, flat: np.ndarray, shard: int) -> np.ndarray:
+        """Cuts one shard's buffer out of a flat vector; see `split`."""
         if flat.shape != (self.size,):
             raise ValueError(
                 f"The flat vector has shape ({self.size},). "
                 f"Received: flat.shape={flat.shape}"
             )
-        return [self._cut(flat, runs) for runs in self._runs]
+        runs = self._runs[shard]
+        if not runs:
+            return flat[:0]
+        views = [flat[run.flat : run.flat + run.size] for run in runs]
+        return views[0] if len(views) == 1 else np.concatenate(views)
 
     def join(
         self, buffers: Sequence[np.ndarray], out: np.ndarray | None = None
@@ -329,12 +337,6 @@ class FlatPlan:
                     run.offset : run.offset + run.size
                 ]
         return out
-
-    def _cut(self, flat: np.ndarray, runs: Sequence[_Run]) -> np.ndarray:
-        if not runs:
-            return flat[:0]
-        views = [flat[run.flat : run.flat + run.size] for run in runs]
-        return views[0] if len(views) == 1 else np.concatenate(views)
 
 
 def _runs(

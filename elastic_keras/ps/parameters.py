@@ -1,6 +1,6 @@
 """The numbers of a shard: its tables, dense parameters and iterations."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -11,6 +11,9 @@ from elastic_keras.ps.push import Gradients
 from elastic_keras.ps.table import Table
 from elastic_keras.routing import ShardPlacement
 from elastic_keras.signature import ModelSignature
+
+# Makes a float32 array of a shape.
+Empty = Callable[[tuple[int, ...]], np.ndarray]
 
 
 class Parameters:
@@ -61,14 +64,21 @@ class Parameters:
         with self._dense_lock.writing():
             self.dense.initialize(dense, states)
 
-    def read_rows(self, table: int, ids: np.ndarray) -> np.ndarray:
+    def read_rows(
+        self, table: int, ids: np.ndarray, empty: Empty
+    ) -> np.ndarray:
         """Returns the rows of ids, float32 of shape (n, dim)."""
-        return self.tables[table].pull(ids)
+        of_table = self.tables[table]
+        return of_table.pull(ids, empty((len(ids), of_table.spec.dim)))
 
-    def read_dense(self) -> tuple[np.ndarray, np.ndarray]:
+    def read_dense(self, empty: Empty) -> tuple[np.ndarray, np.ndarray]:
         """Returns copies of the flat dense parameters and states."""
+        dense = empty((self.placement.dense_size,))
+        states = empty((self.placement.states_size,))
         with self._dense_lock.reading():
-            return self.dense.values.copy(), self.dense.states.copy()
+            dense[:] = self.dense.values
+            states[:] = self.dense.states
+        return dense, states
 
     def learning_rate(self, optimizer: int) -> float:
         """Returns the rate of the next update, before any dampening."""

@@ -19,8 +19,10 @@ from elastic_keras.ps.shard import Shard
 from elastic_keras.signature import ModelSignature
 from elastic_keras.wire import rpc, tensors
 from elastic_keras.wire.proto import ps_pb2, tensor_pb2
+from elastic_keras.wire.shared_memory import OpenSegments, Writer
 
 _T = TypeVar("_T")
+_FLOAT32 = np.dtype(np.float32)
 
 _STATUSES = {
     Outcome.APPLIED: ps_pb2.PushReply.APPLIED,
@@ -65,6 +67,7 @@ class ShardServicer:
         self._threads = futures.ThreadPoolExecutor(threads, "shard")
         # Set, and replaced, when waiting pulls should ask again.
         self._change = asyncio.Event()
+        self._segments = OpenSegments()
         self._waiting = 0
         self._stopping = False
         shard.on_change(self._on_change)
@@ -127,7 +130,19 @@ class ShardServicer:
         return ps_pb2.ShardJoinReply(
             dense_initialized=self._shard.initialized,
             version=self._shard.version,
+            shares_memory=self._shares_memory(request),
         )
+
+    def _shares_memory(self, request: ps_pb2.ShardJoinRequest) -> bool:
+        """Whether this process can open the caller's memory."""
+        if not request.HasField("region"):
+            return False
+        try:
+            self._segments.array(request.region)
+        except rpc.WireError:
+            # On another host, say: everything then goes over the socket.
+            return False
+        return True
 
     async def _join_model(self, request: ps_pb2.ShardJoinRequest) -> None:
         try:
@@ -165,6 +180,7 @@ class ShardServicer:
         return await self._run(
             lambda: self._pull(request),
             small=rpc.request_bytes() < _INLINE_PULL_BYTES
+            and not request.HasField("region")
             and self._shard.dense_nbytes < _INLINE_BYTES,
         )
 
@@ -192,12 +208,34 @@ class ShardServicer:
     def _pull(self, request: ps_pb2.PullRequest) -> ps_pb2.PullReply:
         wire_dtype = tensors.wire_dtype_name(request.wire_dtype)
         compression = tensors.compression_name(request.compression)
+        region = self._region(request)
+        writer = (
+            None if region is None else Writer(region, request.reply_offset)
+        )
         asked = [
-            (entry.table, _ids(entry.ids, entry.table))
+            (entry.table, _ids(entry.ids, entry.table, region))
             for entry in request.tables
         ]
-        pulled = self._shard.pull(asked, dense_version=request.dense_version)
-        return _pull_reply(pulled, wire_dtype, compression)
+        # What is sent as it is can be read to where it is to lie.
+        plain = wire_dtype == "float32" and compression == "none"
+        if writer is not None and plain:
+            pulled = self._shard.pull(
+                asked,
+                dense_version=request.dense_version,
+                empty=lambda shape: writer.empty(shape, _FLOAT32),
+            )
+        else:
+            pulled = self._shard.pull(
+                asked, dense_version=request.dense_version
+            )
+        return _pull_reply(pulled, wire_dtype, compression, writer)
+
+    def _region(
+        self, request: ps_pb2.PullRequest | ps_pb2.PushRequest
+    ) -> np.ndarray | None:
+        if not request.HasField("region"):
+            return None
+        return self._segments.array(request.region)
 
     async def Push(  # noqa: N802
         self, request: ps_pb2.PushRequest
@@ -205,8 +243,9 @@ class ShardServicer:
         """Takes a batch's gradients."""
         try:
             result = await self._run(
-                lambda: self._shard.push(_push(request)),
-                small=rpc.request_bytes() < _INLINE_BYTES,
+                lambda: self._shard.push(_push(request, self._region(request))),
+                small=rpc.request_bytes() < _INLINE_BYTES
+                and not request.HasField("region"),
             )
         finally:
             self._after_update()
@@ -308,42 +347,60 @@ def _statuses() -> Iterator[None]:
         raise rpc.Refused("ABORTED", str(error)) from error
 
 
-def _ids(tensor: tensor_pb2.Tensor, table: int) -> np.ndarray:
-    return tensors.decode(
-        tensor, name=f"tables[{table}].ids", dtype=np.int64, shape=(None,)
+def _ids(
+    tensor: tensor_pb2.Tensor, table: int, region: np.ndarray | None
+) -> np.ndarray:
+    ids = tensors.decode(
+        tensor,
+        name=f"tables[{table}].ids",
+        dtype=np.int64,
+        shape=(None,),
+        region=region,
     )
+    # What was checked must not change any more: an id that comes twice would
+    # break the index. A gradient is only a number.
+    return ids.copy() if tensor.region_bytes else ids
 
 
 def _flat(
-    message: ps_pb2.PushRequest | ps_pb2.InitDenseRequest, name: str
+    message: ps_pb2.PushRequest | ps_pb2.InitDenseRequest,
+    name: str,
+    region: np.ndarray | None = None,
 ) -> np.ndarray:
     """Returns a flat float32 array; an absent one has no elements."""
     if not message.HasField(name):  # type: ignore[arg-type]
         return np.empty(0, np.float32)
     return tensors.decode(
-        getattr(message, name), name=name, dtype=np.float32, shape=(None,)
+        getattr(message, name),
+        name=name,
+        dtype=np.float32,
+        shape=(None,),
+        region=region,
     )
 
 
-def _push(request: ps_pb2.PushRequest) -> pushes.Push:
+def _push(
+    request: ps_pb2.PushRequest, region: np.ndarray | None
+) -> pushes.Push:
     gradients = None
     if not request.nonfinite:
         gradients = pushes.Gradients(
             rows=[
                 pushes.Rows(
                     entry.table,
-                    _ids(entry.ids, entry.table),
+                    _ids(entry.ids, entry.table, region),
                     tensors.decode(
                         entry.gradients,
                         name=f"tables[{entry.table}].gradients",
                         dtype=np.float32,
                         shape=(None, None),
+                        region=region,
                     ),
                 )
                 for entry in request.tables
             ],
-            dense=_flat(request, "dense"),
-            state_deltas=_flat(request, "state_deltas"),
+            dense=_flat(request, "dense", region),
+            state_deltas=_flat(request, "state_deltas", region),
         )
     return pushes.Push(
         epoch=request.key.epoch,
@@ -359,21 +416,28 @@ def _push(request: ps_pb2.PushRequest) -> pushes.Push:
 
 
 def _pull_reply(
-    pulled: Pulled, wire_dtype: str, compression: str
+    pulled: Pulled, wire_dtype: str, compression: str, region: Writer | None
 ) -> ps_pb2.PullReply:
     reply = ps_pb2.PullReply(
         version=pulled.version,
         dense_version=pulled.dense_version,
         iterations=pulled.iterations,
     )
-    encoding = {"wire_dtype": wire_dtype, "compression": compression}
+
+    def put(tensor: tensor_pb2.Tensor, array: np.ndarray, kind: str) -> None:
+        tensors.encode_into(
+            tensor,
+            array,
+            wire_dtype=kind,
+            compression=compression,
+            region=region,
+        )
+
     for rows in pulled.rows:
-        tensors.encode_into(reply.rows.add(), rows, **encoding)
+        put(reply.rows.add(), rows, wire_dtype)
     if pulled.dense is not None:
-        tensors.encode_into(reply.dense, pulled.dense, **encoding)
+        put(reply.dense, pulled.dense, wire_dtype)
     if pulled.states is not None:
         # Changes too small for half precision add up: never narrowed.
-        tensors.encode_into(
-            reply.states, pulled.states, compression=compression
-        )
+        put(reply.states, pulled.states, "float32")
     return reply

@@ -13,7 +13,7 @@ from elastic_keras.ps.answers import Outcome, Pulled, PushResult
 from elastic_keras.ps.buffer import GradientBuffer
 from elastic_keras.ps.errors import BadRequestError, NotReadyError
 from elastic_keras.ps.ledger import Ledger, check_key
-from elastic_keras.ps.parameters import Parameters
+from elastic_keras.ps.parameters import Empty, Parameters
 from elastic_keras.ps.push import (
     MAX_MEMBER,
     MAX_STEP,
@@ -28,6 +28,10 @@ from elastic_keras.ps.push import (
 from elastic_keras.ps.staleness import Judgement, Staleness
 from elastic_keras.ps.status import ShardReport, make_report, report_tables
 from elastic_keras.signature import ModelSignature
+
+
+def _empty(shape: tuple[int, ...]) -> np.ndarray:
+    return np.empty(shape, np.float32)
 
 
 class Shard:
@@ -218,12 +222,14 @@ class Shard:
         tables: Sequence[tuple[int, np.ndarray]],
         *,
         dense_version: int = -1,
+        empty: Empty = _empty,
     ) -> Pulled:
         """Reads rows, and the dense parameters where they are newer.
 
         Args:
             tables: Pairs of a table's position and ids, int64 of shape (n,).
             dense_version: The version of the caller's copy, -1 for none.
+            empty: Makes the arrays that are filled.
 
         Raises:
             BadRequestError: A table or ids do not fit.
@@ -241,8 +247,10 @@ class Shard:
             iterations = parameters.iterations
         dense = states = None
         if parameters.has_dense and dense_version != newest:
-            dense, states = parameters.read_dense()
-        rows = [parameters.read_rows(table, ids) for table, ids in tables]
+            dense, states = parameters.read_dense(empty)
+        rows = [
+            parameters.read_rows(table, ids, empty) for table, ids in tables
+        ]
         return Pulled(version, iterations, rows, dense, states, newest)
 
     def push(self, push: Push) -> PushResult:

@@ -154,12 +154,16 @@ class Table:
                 0, 4 * self._record * self._index.rows
             )
 
-    def pull(self, ids: np.ndarray) -> np.ndarray:
+    def pull(
+        self, ids: np.ndarray, out: np.ndarray | None = None
+    ) -> np.ndarray:
         """Reads weights; creates no row.
 
         Args:
             ids: int64, (n,). An id without a row gives the weights that its
                 row would begin with.
+            out: Where to put them, float32, (n, dim); `None` for a new
+                array.
 
         Returns:
             float32, (n, dim).
@@ -169,7 +173,8 @@ class Table:
         """
         ids = frozen(ids, np.int64, "ids")
         dim = self.spec.dim
-        out = np.empty((len(ids), dim), dtype=np.float32)
+        if out is None:
+            out = np.empty((len(ids), dim), dtype=np.float32)
         flat = out.reshape(-1)
         with self._lock.reading():
             rows = self._index.find(ids, _ID_WORDS + dim)

@@ -1,16 +1,17 @@
 """CRC32C of the bytes on the wire."""
 
 import google_crc32c
+import numpy as np
 
 from elastic_keras.wire.errors import WireError
 
 
-def crc32c(data: bytes) -> int:
+def crc32c(data: bytes | np.ndarray) -> int:
     """Returns the CRC32C of `data`."""
     return int(google_crc32c.value(data))
 
 
-def check(data: bytes, expected: int, name: str) -> None:
+def check(data: bytes | np.ndarray, expected: int, name: str) -> None:
     """Checks that `data` are the bytes that were sent.
 
     Args:

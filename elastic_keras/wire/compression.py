@@ -62,7 +62,7 @@ def compress(plain: np.ndarray, compression: int) -> tuple[bytes, list[int]]:
 
 
 def decompress(
-    data: bytes,
+    data: bytes | np.ndarray,
     block_bytes: Sequence[int],
     compression: int,
     size: int,
@@ -97,7 +97,7 @@ def decompress(
         )
     # Memory is really taken only as blocks arrive in it.
     plain = np.empty(size, np.uint8)
-    view = memoryview(data)
+    view = memoryview(data)  # type: ignore[arg-type]
     start = 0
     for i, length in enumerate(block_bytes):
         block = view[start : start + length]

@@ -7,6 +7,7 @@ import numpy as np
 from elastic_keras.wire import checksums, compression, halves
 from elastic_keras.wire.errors import WireError
 from elastic_keras.wire.proto import tensor_pb2
+from elastic_keras.wire.shared_memory import Writer
 
 DEFAULT_MAX_BYTES = 1 << 30
 # More than any Keras variable has; bounds what a message can make us read.
@@ -109,6 +110,7 @@ def encode_into(
     *,
     wire_dtype: str = "float32",
     compression: str = "none",
+    region: Writer | None = None,
 ) -> None:
     """Puts an array into an empty message.
 
@@ -120,6 +122,7 @@ def encode_into(
         array: See `encode`.
         wire_dtype: See `encode`.
         compression: See `encode`.
+        region: Shared memory for the bytes, used while it has room.
 
     Raises:
         ValueError: A dtype that does not travel, or an unknown name.
@@ -138,20 +141,36 @@ def encode_into(
         array = halves.narrow(array.astype(np.float32, copy=False), wire_dtype)
         dtype = _BITS
     tensor.dtype = number  # type: ignore[assignment]
-    _fill(tensor, array.astype(dtype, copy=False), compression)
+    array = array.astype(dtype, copy=False)
+    if compression != "none":
+        array = _compressed(tensor, array, compression)
+    _fill(tensor, array, region)
 
 
-def _fill(tensor: tensor_pb2.Tensor, array: np.ndarray, name: str) -> None:
-    number = compression.by_name(name)
-    if number == tensor_pb2.NONE:
+def _fill(
+    tensor: tensor_pb2.Tensor, array: np.ndarray, region: Writer | None
+) -> None:
+    placed = None if region is None else region.put(array)
+    if placed is None:
         data = array.tobytes()
+        tensor.crc32c = checksums.crc32c(data)
+        tensor.data = data
     else:
-        plain = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-        data, sizes = compression.compress(plain, number)
-        tensor.block_bytes.extend(sizes)
+        tensor.region_offset, there = placed
+        tensor.region_bytes = there.nbytes
+        tensor.crc32c = checksums.crc32c(there)
+
+
+def _compressed(
+    tensor: tensor_pb2.Tensor, array: np.ndarray, name: str
+) -> np.ndarray:
+    """Returns an array's blocks, of which the message then knows."""
+    number = compression.by_name(name)
+    plain = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    data, sizes = compression.compress(plain, number)
+    tensor.block_bytes.extend(sizes)
     tensor.compression = number  # type: ignore[assignment]
-    tensor.crc32c = checksums.crc32c(data)
-    tensor.data = data
+    return np.frombuffer(data, np.uint8)
 
 
 def decode(
@@ -161,6 +180,7 @@ def decode(
     dtype: np.dtype | type | str | None = None,
     shape: tuple[int | None, ...] | None = None,
     max_bytes: int = DEFAULT_MAX_BYTES,
+    region: np.ndarray | None = None,
 ) -> np.ndarray:
     """Reads the array of a message.
 
@@ -170,10 +190,13 @@ def decode(
         dtype: The dtype it must have (halves count as float32), or `None`.
         shape: The shape it must have, `None` for any length, or `None`.
         max_bytes: Largest size of the plain bytes and of the array.
+        region: The request's shared memory, where the bytes may lie: uint8,
+            shape `(n,)`.
 
     Returns:
-        The array in native byte order, halves widened to float32. A view of
-        the message's bytes, read-only, where nothing had to be changed.
+        The array in native byte order, halves widened to float32. Where
+        nothing had to be changed it is a view of the message's bytes, which
+        is read-only, or of the region.
 
     Raises:
         WireError: Checksum, size, dtype or shape do not fit.
@@ -187,7 +210,7 @@ def decode(
             f"{name}: larger than the {max_bytes} bytes allowed. "
             f"Received: shape={found}, dtype={_dtype_name(tensor.dtype)}"
         )
-    plain = _plain_bytes(tensor, size, name)
+    plain = _plain_bytes(tensor, _data(tensor, region, name), size, name)
     array = np.frombuffer(plain, wire)
     if is_half:
         array = halves.widen(
@@ -197,10 +220,31 @@ def decode(
     return array.astype(native, copy=False).reshape(found)
 
 
-def _plain_bytes(
-    tensor: tensor_pb2.Tensor, size: int, name: str
+def _data(
+    tensor: tensor_pb2.Tensor, region: np.ndarray | None, name: str
 ) -> bytes | np.ndarray:
-    data = tensor.data
+    """Returns the bytes as they were sent."""
+    if not tensor.region_bytes:
+        return tensor.data
+    start, end = (
+        tensor.region_offset,
+        tensor.region_offset + tensor.region_bytes,
+    )
+    room = 0 if region is None else region.size
+    if region is None or end > room:
+        raise WireError(
+            f"{name}: the region of the message has {room} bytes. "
+            f"Received: bytes {start} to {end} of it"
+        )
+    return region[start:end]
+
+
+def _plain_bytes(
+    tensor: tensor_pb2.Tensor,
+    data: bytes | np.ndarray,
+    size: int,
+    name: str,
+) -> bytes | np.ndarray:
     if tensor.compression == tensor_pb2.NONE:
         if len(data) != size or tensor.block_bytes:
             raise WireError(

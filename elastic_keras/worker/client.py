@@ -1,8 +1,8 @@
 """A worker's connection to all shards of a job."""
 
+import functools
 import time
 from collections.abc import Sequence
-from concurrent import futures
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from elastic_keras.wire.proto import ps_pb2
 from elastic_keras.worker import requests as messages
 from elastic_keras.worker.dense_cache import DenseCache
 from elastic_keras.worker.grouping import GroupedIds
+from elastic_keras.worker.shards import Call, Shards
 from elastic_keras.worker.stats import WorkerStats
 from elastic_keras.worker.values import Pulled, Push
 
@@ -50,7 +51,7 @@ class PsClient:
         self._signature = signature
         self._job_id = job_id
         self._stats = stats or WorkerStats()
-        self._clients = [
+        clients = [
             rpc.Client(
                 address,
                 service,
@@ -60,6 +61,7 @@ class PsClient:
             )
             for address in addresses
         ]
+        self._shards = Shards(clients, wire.shared_memory)
         self._cache = DenseCache(signature, self.num_shards)
         self._requests = messages.Requests(signature, wire, self._cache)
 
@@ -80,12 +82,18 @@ class PsClient:
             )
             for shard in range(self.num_shards)
         ]
+        probes = [self._shards.probe(i) for i in range(self.num_shards)]
+        for request, probe in zip(requests, probes, strict=True):
+            if probe is not None:
+                request.region.CopyFrom(probe.message)
         try:
-            self._all("Join", requests)
+            replies = self._all("Join", requests)
         except RpcError as error:
             if error.code in ("FAILED_PRECONDITION", "INVALID_ARGUMENT"):
                 raise ConfigError(error.message) from error
             raise
+        for shard, reply in enumerate(replies):
+            self._shards.share(shard, reply.shares_memory)
 
     def init_dense(self, dense: np.ndarray, states: np.ndarray) -> None:
         """Offers first values; each shard keeps the first offer it gets.
@@ -130,33 +138,36 @@ class PsClient:
         """
         start = time.perf_counter()
         held = self._cache.held()
-        requests = [
-            self._requests.pull(
+        calls = [
+            Call(
                 shard,
-                ids,
-                mode=mode
-                if recompute is None or shard in recompute
-                else ps_pb2.READ,
-                member=member,
-                step=step,
-                recompute=recompute is not None and shard in recompute,
-                dense_version=held[shard][0],
+                functools.partial(
+                    self._requests.pull,
+                    shard,
+                    ids,
+                    mode=mode
+                    if recompute is None or shard in recompute
+                    else ps_pb2.READ,
+                    member=member,
+                    step=step,
+                    recompute=recompute is not None and shard in recompute,
+                    dense_version=held[shard][0],
+                ),
+                shared_bytes=self._requests.shared_bytes(shard, ids),
+                large=self._requests.reply_bytes(shard, ids) > LARGE_BYTES,
             )
             for shard in range(self.num_shards)
         ]
-        large = [
-            self._requests.reply_bytes(shard, ids) > LARGE_BYTES
-            for shard in range(self.num_shards)
-        ]
-        replies = self._all("Pull", requests, large, retry_for=_LONGEST_PULL)
+        replies = self._shards.call("Pull", calls, retry_for=_LONGEST_PULL)
         pulled = Pulled(
             rows=self._requests.rows(ids, replies),
-            versions=tuple(reply.version for reply in replies),
+            versions=tuple(reply.message.version for reply in replies),
             dense=self._cache.join(replies, held),
-            iterations=min(reply.iterations for reply in replies),
+            iterations=min(reply.message.iterations for reply in replies),
         )
         self._stats.add_pull(
-            time.perf_counter() - start, sum(map(messages.pull_bytes, replies))
+            time.perf_counter() - start,
+            sum(messages.pull_bytes(reply.message) for reply in replies),
         )
         return pulled
 
@@ -174,13 +185,20 @@ class PsClient:
         """
         start = time.perf_counter()
         shards = range(self.num_shards) if shards is None else shards
-        requests = self._requests.push(push, shards)
-        replies = self._each("Push", list(zip(shards, requests, strict=True)))
+        calls = [
+            Call(
+                shard,
+                functools.partial(self._requests.push, push, shard),
+                shared_bytes=self._requests.shared_bytes(shard, push.ids),
+            )
+            for shard in shards
+        ]
+        replies = self._shards.call("Push", calls)
         self._stats.add_push(
             time.perf_counter() - start,
-            sum(map(messages.push_bytes, requests)),
+            sum(messages.push_bytes(reply.request) for reply in replies),
         )
-        return replies
+        return [reply.message for reply in replies]
 
     def progress(self, epoch: int, task: int) -> frozenset[int]:
         """Returns the batches of a task that every shard's ledger holds."""
@@ -204,44 +222,14 @@ class PsClient:
 
     def close(self) -> None:
         """Closes the connections; calls under way fail."""
-        for client in self._clients:
-            client.close()
+        self._shards.close()
 
-    def _all(
-        self,
-        method: str,
-        requests: Sequence[Any],
-        large: Sequence[bool] | None = None,
-        **options: Any,
-    ) -> list[Any]:
-        return self._each(method, list(enumerate(requests)), large, **options)
-
-    def _each(
-        self,
-        method: str,
-        requests: list[tuple[int, Any]],
-        large: Sequence[bool] | None = None,
-        **options: Any,
-    ) -> list[Any]:
-        flags = large or [False] * len(requests)
+    def _all(self, method: str, requests: Sequence[Any]) -> list[Any]:
         calls = [
-            self._clients[shard].call_future(
-                method, request, large=flag, **options
-            )
-            for (shard, request), flag in zip(
-                requests[1:], flags[1:], strict=True
-            )
+            Call(shard, lambda _, request=request: request)  # type: ignore[misc]
+            for shard, request in enumerate(requests)
         ]
-        # One in this thread: a handoff to another costs as much as a call.
-        shard, request = requests[0]
-        try:
-            first = self._clients[shard].call(
-                method, request, large=flags[0], **options
-            )
-        finally:
-            # No call shall outlive an error of another.
-            futures.wait(calls)
-        return [first, *(call.result() for call in calls)]
+        return [reply.message for reply in self._shards.call(method, calls)]
 
 
 def _positions(bitmap: bytes) -> frozenset[int]:

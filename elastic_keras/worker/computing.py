@@ -2,7 +2,7 @@
 
 import math
 import time
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import tensorflow as tf
@@ -10,6 +10,7 @@ import tensorflow as tf
 from elastic_keras.wire import tensors
 from elastic_keras.wire.proto import master_pb2
 from elastic_keras.worker import items
+from elastic_keras.worker.eager import as_array, as_tensor
 from elastic_keras.worker.stats import WorkerStats
 from elastic_keras.worker.step import Steps
 from elastic_keras.worker.values import Dense, Pulled, StepGradients
@@ -53,9 +54,8 @@ class TrainComputing:
         """Gives the model the dense parameters and states of a pull."""
         if dense.versions == self._assigned:
             return
-        # A compiled function converts arrays at five times the cost.
-        self._steps.assign_dense(tf.constant(dense.dense))
-        self._steps.assign_states(tf.constant(dense.states))
+        self._steps.assign_dense(as_tensor(dense.dense))
+        self._steps.assign_states(as_tensor(dense.states))
         self._assigned = dense.versions
 
     def begin_task(self) -> None:
@@ -81,13 +81,17 @@ class TrainComputing:
     def _compute(
         self, batch: items.Batch, pulled: Pulled, again: bool
     ) -> StepGradients:
-        self.assign(pulled.dense)
+        dense = pulled.dense
+        is_new = dense.versions != self._assigned
         result = self._steps.train(
             batch.data,
-            [tf.constant(rows) for rows in pulled.rows],
+            [as_tensor(rows) for rows in pulled.rows],
             [tf.convert_to_tensor(places) for places in batch.inverse],
+            dense=as_tensor(dense.dense) if is_new else None,
+            states=as_tensor(dense.states) if is_new else None,
             count=not again,
         )
+        self._assigned = dense.versions
         gradients = StepGradients(
             rows=[as_array(rows) for rows in result.row_gradients],
             dense=as_array(result.dense),
@@ -105,11 +109,6 @@ class TrainComputing:
         if now - self._metrics_at > _METRICS_SECONDS:
             self._metrics_at = now
             self._stats.set_metrics(self._steps.train_metrics.result())
-
-
-def as_array(tensor: Any) -> np.ndarray:
-    """Returns an eager tensor's values without a copy where possible."""
-    return np.asarray(memoryview(tensor))
 
 
 def encode_states(

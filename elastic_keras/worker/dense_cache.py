@@ -9,6 +9,8 @@ from elastic_keras import routing
 from elastic_keras.signature import ModelSignature
 from elastic_keras.wire import tensors
 from elastic_keras.wire.proto import ps_pb2
+from elastic_keras.worker import aligned
+from elastic_keras.worker.shards import Reply
 from elastic_keras.worker.values import Dense
 
 # Version, dense buffer and states buffer of one shard.
@@ -40,9 +42,7 @@ class DenseCache:
         with self._lock:
             return list(self._held)
 
-    def join(
-        self, replies: Sequence[ps_pb2.PullReply], held: Sequence[Held]
-    ) -> Dense:
+    def join(self, replies: Sequence[Reply], held: Sequence[Held]) -> Dense:
         """Returns what the shards had when they answered a pull.
 
         Args:
@@ -50,7 +50,7 @@ class DenseCache:
             held: What `held` returned when the requests were made.
         """
         newest = [
-            self._newest(shard, reply, held[shard])
+            self._newest(shard, reply.message, reply.region, held[shard])
             for shard, reply in enumerate(replies)
         ]
         versions = tuple(version for version, _, _ in newest)
@@ -64,14 +64,28 @@ class DenseCache:
             return joined
         joined = Dense(
             versions,
-            self.dense.join([dense for _, dense, _ in newest]),
-            self.states.join([states for _, _, states in newest]),
+            self._join(self.dense, [dense for _, dense, _ in newest]),
+            self._join(self.states, [states for _, _, states in newest]),
         )
         with self._lock:
             self._joined = joined
         return joined
 
-    def _newest(self, shard: int, reply: ps_pb2.PullReply, held: Held) -> Held:
+    @staticmethod
+    def _join(
+        plan: routing.FlatPlan, buffers: Sequence[np.ndarray]
+    ) -> np.ndarray:
+        if any(buffer.size == plan.size for buffer in buffers):
+            return plan.join(buffers)
+        return plan.join(buffers, out=aligned.empty((plan.size,)))
+
+    def _newest(
+        self,
+        shard: int,
+        reply: ps_pb2.PullReply,
+        region: np.ndarray | None,
+        held: Held,
+    ) -> Held:
         if not (reply.HasField("dense") or reply.HasField("states")):
             return held
         dense = states = np.empty(0, np.float32)
@@ -81,6 +95,7 @@ class DenseCache:
                 name=f"dense of shard {shard}",
                 dtype=np.float32,
                 shape=(self.dense.sizes[shard],),
+                region=region,
             )
         if reply.HasField("states"):
             states = tensors.decode(
@@ -88,5 +103,6 @@ class DenseCache:
                 name=f"states of shard {shard}",
                 dtype=np.float32,
                 shape=(self.states.sizes[shard],),
+                region=region,
             )
         return reply.dense_version, dense, states

@@ -21,11 +21,12 @@ class FlatVariables:
         self._variables = list(variables)
         self._shapes = [tuple(v.shape) for v in self._variables]
         self._sizes = [math.prod(shape) for shape in self._shapes]
+        self.size = sum(self._sizes)
         self._assign: Any = None
         if self._variables:
             self._assign = tf.function(
-                self._trace_assign,
-                input_signature=[tf.TensorSpec([sum(self._sizes)], tf.float32)],
+                self.write_flat,
+                input_signature=[tf.TensorSpec([self.size], tf.float32)],
                 autograph=False,
             ).get_concrete_function()
 
@@ -35,9 +36,9 @@ class FlatVariables:
         Raises:
             ConfigError: It has another size.
         """
-        if tuple(flat.shape) != (sum(self._sizes),):
+        if tuple(flat.shape) != (self.size,):
             raise ConfigError(
-                f"The model has {sum(self._sizes)} values here. "
+                f"The model has {self.size} values here. "
                 f"Received: shape={tuple(flat.shape)}"
             )
         if self._assign is not None:
@@ -77,11 +78,12 @@ class FlatVariables:
             [tf.reshape(tf.cast(t, tf.float32), [-1]) for t in tensors], 0
         )
 
-    def _trace_assign(self, flat: tf.Tensor) -> None:
+    def write_flat(self, flat: tf.Tensor) -> None:
+        """Sets all variables, in a graph; see `assign`."""
         for variable, shape, part in zip(
             self._variables,
             self._shapes,
-            tf.split(flat, self._sizes),
+            tf.split(flat, self._sizes) if self._sizes else [],
             strict=True,
         ):
             variable.assign(tf.cast(tf.reshape(part, shape), variable.dtype))

@@ -16,7 +16,7 @@ from elastic_keras.wire.proto import master_pb2
 from elastic_keras.worker import items
 from elastic_keras.worker.batches import is_none_spec
 from elastic_keras.worker.broken_records import BrokenRecords
-from elastic_keras.worker.computing import as_array
+from elastic_keras.worker.eager import as_array
 from elastic_keras.worker.grouping import group
 from elastic_keras.worker.lookup import Lookup, LookupIds
 from elastic_keras.worker.model import PreparedModel

@@ -9,8 +9,11 @@ from elastic_keras.config import WireOptions
 from elastic_keras.signature import ModelSignature
 from elastic_keras.wire import compression, tensors
 from elastic_keras.wire.proto import ps_pb2, tensor_pb2
+from elastic_keras.wire.shared_memory import Region, Writer, room
+from elastic_keras.worker import aligned
 from elastic_keras.worker.dense_cache import DenseCache
 from elastic_keras.worker.grouping import GroupedIds
+from elastic_keras.worker.shards import Reply
 from elastic_keras.worker.values import Push
 
 _ITEM_BYTES = {
@@ -43,6 +46,7 @@ class Requests:
         self,
         shard: int,
         ids: Sequence[GroupedIds],
+        region: Region | None = None,
         *,
         mode: int,
         member: int,
@@ -50,7 +54,10 @@ class Requests:
         recompute: bool,
         dense_version: int,
     ) -> ps_pb2.PullRequest:
-        """Returns one shard's slice of a pull; see `PsClient.pull`."""
+        """Returns one shard's slice of a pull; see `PsClient.pull`.
+
+        With a `region`, ids and reply travel in it; see `shared_bytes`.
+        """
         request = ps_pb2.PullRequest(
             mode=mode,  # type: ignore[arg-type]
             member=member,
@@ -60,21 +67,31 @@ class Requests:
             compression=self._compression,  # type: ignore[arg-type]
             recompute=recompute,
         )
+        writer = _writer(request, region)
         for table, grouped in enumerate(ids):
             ours = grouped.ids[grouped.of_shard(shard)]
-            tensors.encode_into(request.tables.add(table=table).ids, ours)
+            entry = request.tables.add(table=table)
+            tensors.encode_into(entry.ids, ours, region=writer)
+        if writer is not None:
+            request.reply_offset = writer.end
         return request
+
+    def shared_bytes(self, shard: int, ids: Sequence[GroupedIds]) -> int:
+        """Returns the size of a region for a pull, or a push, of ids."""
+        count = sum(_count(grouped, shard) for grouped in ids)
+        return room(
+            self.reply_bytes(shard, ids) + 8 * count, arrays=2 * len(ids) + 2
+        )
 
     def reply_bytes(self, shard: int, ids: Sequence[GroupedIds]) -> int:
         """Returns about the size of the reply to a pull."""
-        size = 4 * self._cache.dense.sizes[shard]
+        size = self._cache.dense.sizes[shard] + self._cache.states.sizes[shard]
         for spec, grouped in zip(self._tables, ids, strict=True):
-            ours = grouped.of_shard(shard)
-            size += (ours.stop - ours.start) * spec.dim * 4
-        return size
+            size += _count(grouped, shard) * spec.dim
+        return 4 * size
 
     def rows(
-        self, ids: Sequence[GroupedIds], replies: Sequence[ps_pb2.PullReply]
+        self, ids: Sequence[GroupedIds], replies: Sequence[Reply]
     ) -> list[np.ndarray]:
         """Returns, per table, the rows of all shards' replies.
 
@@ -90,45 +107,73 @@ class Requests:
                 ours = grouped.of_shard(shard)
                 parts.append(
                     tensors.decode(
-                        reply.rows[table],
+                        reply.message.rows[table],
                         name=f"rows of table {spec.name}",
                         dtype=np.float32,
                         shape=(ours.stop - ours.start, spec.dim),
+                        region=reply.region,
                     )
                 )
-            rows.append(parts[0] if len(parts) == 1 else np.concatenate(parts))
+            if len(parts) == 1:
+                rows.append(parts[0])
+            else:
+                out = aligned.empty((len(grouped.ids), spec.dim))
+                rows.append(np.concatenate(parts, out=out))
         return rows
 
     def push(
-        self, push: Push, shards: Sequence[int]
-    ) -> list[ps_pb2.PushRequest]:
-        """Returns the slices of a push for some shards, in their order."""
-        requests = [_header(push, shard) for shard in shards]
+        self, push: Push, shard: int, region: Region | None = None
+    ) -> ps_pb2.PushRequest:
+        """Returns one shard's slice of a push.
+
+        With a `region`, ids and gradients travel in it; see `shared_bytes`.
+        """
+        request = _header(push, shard)
         gradients = push.gradients
         if gradients.nonfinite:
-            return requests
-        dense = self._cache.dense.split(gradients.dense)
-        states = self._cache.states.split(gradients.state_deltas)
-        for shard, request in zip(shards, requests, strict=True):
-            if len(dense[shard]):
-                self._encode(request.dense, dense[shard])
-            if len(states[shard]):
-                # Changes too small for half precision add up.
-                tensors.encode_into(request.state_deltas, states[shard])
-            for table, grouped in enumerate(push.ids):
-                ours = grouped.of_shard(shard)
-                entry = request.tables.add(table=table)
-                tensors.encode_into(entry.ids, grouped.ids[ours])
-                self._encode(entry.gradients, gradients.rows[table][ours])
-        return requests
+            return request
+        writer = _writer(request, region)
+        dense = self._cache.dense.part(gradients.dense, shard)
+        if len(dense):
+            self._encode(request.dense, dense, writer)
+        states = self._cache.states.part(gradients.state_deltas, shard)
+        if len(states):
+            # Changes too small for half precision add up.
+            tensors.encode_into(request.state_deltas, states, region=writer)
+        for table, grouped in enumerate(push.ids):
+            ours = grouped.of_shard(shard)
+            entry = request.tables.add(table=table)
+            tensors.encode_into(entry.ids, grouped.ids[ours], region=writer)
+            self._encode(entry.gradients, gradients.rows[table][ours], writer)
+        return request
 
-    def _encode(self, tensor: tensor_pb2.Tensor, array: np.ndarray) -> None:
+    def _encode(
+        self,
+        tensor: tensor_pb2.Tensor,
+        array: np.ndarray,
+        region: Writer | None,
+    ) -> None:
         tensors.encode_into(
             tensor,
             array,
             wire_dtype=self._wire.wire_dtype,
             compression=self._wire.wire_compression,
+            region=region,
         )
+
+
+def _count(grouped: GroupedIds, shard: int) -> int:
+    ours = grouped.of_shard(shard)
+    return ours.stop - ours.start
+
+
+def _writer(
+    request: ps_pb2.PullRequest | ps_pb2.PushRequest, region: Region | None
+) -> Writer | None:
+    if region is None:
+        return None
+    request.region.CopyFrom(region.message)
+    return Writer(region.array)
 
 
 def _header(push: Push, shard: int) -> ps_pb2.PushRequest:

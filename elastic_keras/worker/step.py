@@ -19,6 +19,8 @@ from elastic_keras.worker.metrics import MetricSet
 from elastic_keras.worker.misfit import misfit_explained
 from elastic_keras.worker.model import PreparedModel
 
+# Whether there is a vector of values, and the vector.
+_Given = tuple[tf.Tensor, tf.Tensor]
 MODES = ("train", "evaluate", "predict")
 
 
@@ -62,6 +64,7 @@ class Steps:
         self._dense = FlatVariables(prepared.dense)
         self._states = FlatVariables(prepared.states)
         self._scaling = LossScaling(prepared.loss_scale)
+        self._nothing = tf.zeros([0], tf.float32)
         self._specs: dict[str, Any] = {}
         self._functions: dict[str, Any] = {}
 
@@ -98,24 +101,39 @@ class Steps:
         rows: Sequence[Any],
         inverse: Sequence[Any],
         *,
+        dense: Any = None,
+        states: Any = None,
         count: bool = True,
     ) -> StepResult:
         """Computes the gradients of a batch.
 
-        Variables of the model stay as they were. A batch whose gradients
-        are not finite does not enter the metrics; where a dynamic loss scale
-        is the cause, it is halved and the batch computed again.
+        Variables of the model are afterwards what they were set to. A batch
+        whose gradients are not finite does not enter the metrics; where a
+        dynamic loss scale is the cause, it is halved and the batch computed
+        again.
 
         Args:
             batch: (features, labels[, sample weights]).
             rows: Per table its unique rows, float32, `(u, dim)`.
             inverse: Per table the row of each lookup, int32, `(n,)`.
+            dense: All dense parameters, to set first; see `assign_dense`.
+            states: The shared non-trainable variables, likewise.
             count: Whether the batch enters the training metrics.
         """
         function = self._function("train", self._trace_train)
         counted = tf.constant(count)
+        # That they are given is said: TensorFlow folds a test of a size.
+        given = tuple(
+            (
+                tf.constant(flat is not None),
+                self._nothing if flat is None else flat,
+            )
+            for flat in (dense, states)
+        )
         while True:
-            result = function(batch, tuple(rows), tuple(inverse), counted)
+            result = function(
+                batch, tuple(rows), tuple(inverse), given, counted
+            )
             if bool(result.finite) or not self._scaling.reduce():
                 return result
 
@@ -166,7 +184,9 @@ class Steps:
             tuple(tf.TensorSpec([None], tf.int32) for _ in tables),
         ]
         if mode == "train":
-            signature.append(tf.TensorSpec([], tf.bool))
+            is_true = tf.TensorSpec([], tf.bool)
+            flat = (is_true, tf.TensorSpec([None], tf.float32))
+            signature += [(flat, flat), is_true]
         # Without autograph, as in Keras, an exception of the user's stays
         # what it is.
         function = tf.function(
@@ -198,9 +218,17 @@ class Steps:
         return total
 
     def _trace_train(
-        self, batch: Any, rows: Any, inverse: Any, count: tf.Tensor
+        self,
+        batch: Any,
+        rows: Any,
+        inverse: Any,
+        given: tuple[_Given, _Given],
+        count: tf.Tensor,
     ) -> StepResult:
         parts = unpack(batch)
+        # Here, not in a call of its own: the main thread's time is dear.
+        _write_if_given(self._dense, *given[0])
+        _write_if_given(self._states, *given[1])
         before = self._states.read()
         variables = [variable.value for variable in self._prepared.dense]
         with tf.GradientTape(watch_accessed_variables=False) as tape:
@@ -316,6 +344,20 @@ def _fresh(metrics: Any) -> Any:
 def _all_finite(tensors: list[tf.Tensor]) -> tf.Tensor:
     checks = [tf.reduce_all(tf.math.is_finite(tensor)) for tensor in tensors]
     return tf.reduce_all(tf.stack([tf.constant(True), *checks]))
+
+
+def _write_if_given(
+    variables: FlatVariables, is_given: tf.Tensor, flat: tf.Tensor
+) -> None:
+    """Sets variables to a vector if there is one, in a graph."""
+    if not variables.size:
+        return
+
+    def write() -> tf.Tensor:
+        variables.write_flat(tf.ensure_shape(flat, [variables.size]))
+        return tf.constant(True)
+
+    tf.cond(is_given, write, lambda: tf.constant(False))
 
 
 def _batch_size(features: Any) -> tf.Tensor:

@@ -293,6 +293,12 @@ def test_a_model_that_cannot_run_is_told_why(serve):
     assert not server.call("Join", join_request()).dense_initialized
 
 
+def test_a_caller_whose_memory_cannot_be_opened_may_join(serve):
+    request = join_request()
+    request.region.pid, request.region.fd = 1 << 30, 3
+    assert not serve().call("Join", request).shares_memory
+
+
 def test_the_master_joins_without_a_model(serve):
     reply = serve().call("Join", join_request(None))
     assert not reply.dense_initialized
@@ -347,6 +353,16 @@ def _future_version(request):
     request.pull_version = 12
 
 
+def _unknown_region(request):
+    request.region.pid, request.region.fd = 1 << 30, 3
+
+
+def _bytes_in_no_region(request):
+    tensor = request.tables[0].gradients
+    tensor.region_bytes = len(tensor.data)
+    tensor.ClearField("data")
+
+
 @pytest.mark.parametrize(
     ("damage", "field"),
     [
@@ -357,6 +373,8 @@ def _future_version(request):
         (_float_ids, "tables[0].ids"),
         (_negative_step, "step: "),
         (_future_version, "pull_version: "),
+        (_unknown_region, "region: "),
+        (_bytes_in_no_region, "tables[0].gradients"),
     ],
 )
 def test_a_bad_push_is_refused_and_changes_nothing(serve, damage, field):
@@ -388,6 +406,13 @@ def test_a_bad_push_is_refused_and_changes_nothing(serve, damage, field):
             "SetMembers",
             ps_pb2.SetMembersRequest(number=9, members=[1, 1]),
             "members: ",
+        ),
+        (
+            "Pull",
+            pull_request(
+                mode=ps_pb2.READ, region=tensor_pb2.Region(pid=-1, fd=2)
+            ),
+            "region: ",
         ),
         ("GetProgress", ps_pb2.ProgressRequest(task=-1), "key.task: "),
         ("InitDense", ps_pb2.InitDenseRequest(), "dense: "),

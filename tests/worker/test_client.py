@@ -135,19 +135,23 @@ def test_half_precision_halves_the_bytes(wire_dtype, tolerance):
     assert pulled.rows[0].dtype == np.float32
 
 
-@pytest.mark.parametrize("compression", ["lz4", "snappy", "zstd"])
-def test_compressed_values_arrive_whole(compression):
+@pytest.mark.parametrize("shared_memory", [False, True])
+@pytest.mark.parametrize("compression", ["none", "lz4", "snappy", "zstd"])
+def test_compressed_values_arrive_whole(compression, shared_memory):
     with Shards(2) as shards:
-        client = _ready(shards, wire_compression=compression)
+        client = _ready(
+            shards, wire_compression=compression, shared_memory=shared_memory
+        )
         ids = _ids(2, range(1000), [])
         client.push(_push(ids))
         pulled = client.pull(ids)
     np.testing.assert_array_equal(pulled.rows[0][:, 2], ids[0].ids)
 
 
-def test_a_large_reply_arrives_whole():
+@pytest.mark.parametrize("shared_memory", [False, True])
+def test_a_large_reply_arrives_whole(shared_memory):
     with Shards(2) as shards:
-        client = _ready(shards)
+        client = _ready(shards, shared_memory=shared_memory)
         ids = _ids(2, range(2_500_000), [])
         client.push(_push(_ids(2, [2_499_999], [])))
         pulled = client.pull(ids)

@@ -75,17 +75,18 @@ def test_a_step_computes_on_what_was_pulled(stats):
 def test_dense_parameters_are_assigned_when_they_changed(stats):
     job, train = _one([0, 0, 0, 0])
     computing = TrainComputing(job.steps, stats)
-    assigned = []
-    assign = job.steps.assign_dense
+    given = []
+    step = job.steps.train
 
-    def watch(flat):
-        assigned.append(float(flat[0]))
-        assign(flat)
+    def watch(*args, dense, **kwargs):
+        given.append(None if dense is None else float(dense[0]))
+        return step(*args, dense=dense, **kwargs)
 
-    job.steps.assign_dense = watch
+    job.steps.train = watch
     for version, dense in ((1, 0.5), (1, 0.5), (2, 0.25), (1, 0.5)):
         computing.compute(train, _pulled(version, dense), again=False)
-    assert assigned == [0.5, 0.25, 0.5]
+        np.testing.assert_array_equal(job.steps.get_dense(), [dense] * 4)
+    assert given == [0.5, None, 0.25, 0.5]
 
 
 def test_a_recomputed_batch_is_counted_once(stats):

@@ -3,6 +3,7 @@ import numpy as np
 from elastic_keras.wire import tensors
 from elastic_keras.wire.proto import ps_pb2
 from elastic_keras.worker.dense_cache import DenseCache
+from elastic_keras.worker.shards import Reply
 from tests.worker import stand_ins
 
 MODEL = stand_ins.signature(dense=((4,), (3,)))
@@ -12,7 +13,7 @@ def _reply(version, values=None):
     reply = ps_pb2.PullReply(version=version, dense_version=version)
     if values is not None:
         tensors.encode_into(reply.dense, np.asarray(values, np.float32))
-    return reply
+    return Reply(reply)
 
 
 def test_an_older_answer_does_not_hide_a_newer_one():

@@ -15,26 +15,30 @@ TRAIN: PullMode
 READ: PullMode
 
 class ShardJoinRequest(_message.Message):
-    __slots__ = ("job_id", "protocol_version", "signature", "num_shards", "shard_index")
+    __slots__ = ("job_id", "protocol_version", "signature", "num_shards", "shard_index", "region")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
     SIGNATURE_FIELD_NUMBER: _ClassVar[int]
     NUM_SHARDS_FIELD_NUMBER: _ClassVar[int]
     SHARD_INDEX_FIELD_NUMBER: _ClassVar[int]
+    REGION_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     protocol_version: int
     signature: str
     num_shards: int
     shard_index: int
-    def __init__(self, job_id: _Optional[str] = ..., protocol_version: _Optional[int] = ..., signature: _Optional[str] = ..., num_shards: _Optional[int] = ..., shard_index: _Optional[int] = ...) -> None: ...
+    region: _tensor_pb2.Region
+    def __init__(self, job_id: _Optional[str] = ..., protocol_version: _Optional[int] = ..., signature: _Optional[str] = ..., num_shards: _Optional[int] = ..., shard_index: _Optional[int] = ..., region: _Optional[_Union[_tensor_pb2.Region, _Mapping]] = ...) -> None: ...
 
 class ShardJoinReply(_message.Message):
-    __slots__ = ("dense_initialized", "version")
+    __slots__ = ("dense_initialized", "version", "shares_memory")
     DENSE_INITIALIZED_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
+    SHARES_MEMORY_FIELD_NUMBER: _ClassVar[int]
     dense_initialized: bool
     version: int
-    def __init__(self, dense_initialized: bool = ..., version: _Optional[int] = ...) -> None: ...
+    shares_memory: bool
+    def __init__(self, dense_initialized: bool = ..., version: _Optional[int] = ..., shares_memory: bool = ...) -> None: ...
 
 class InitDenseRequest(_message.Message):
     __slots__ = ("dense", "states")
@@ -59,7 +63,7 @@ class TableIds(_message.Message):
     def __init__(self, table: _Optional[int] = ..., ids: _Optional[_Union[_tensor_pb2.Tensor, _Mapping]] = ...) -> None: ...
 
 class PullRequest(_message.Message):
-    __slots__ = ("mode", "member", "step", "tables", "dense_version", "wire_dtype", "compression", "recompute")
+    __slots__ = ("mode", "member", "step", "tables", "dense_version", "wire_dtype", "compression", "recompute", "region", "reply_offset")
     MODE_FIELD_NUMBER: _ClassVar[int]
     MEMBER_FIELD_NUMBER: _ClassVar[int]
     STEP_FIELD_NUMBER: _ClassVar[int]
@@ -68,6 +72,8 @@ class PullRequest(_message.Message):
     WIRE_DTYPE_FIELD_NUMBER: _ClassVar[int]
     COMPRESSION_FIELD_NUMBER: _ClassVar[int]
     RECOMPUTE_FIELD_NUMBER: _ClassVar[int]
+    REGION_FIELD_NUMBER: _ClassVar[int]
+    REPLY_OFFSET_FIELD_NUMBER: _ClassVar[int]
     mode: PullMode
     member: int
     step: int
@@ -76,7 +82,9 @@ class PullRequest(_message.Message):
     wire_dtype: _tensor_pb2.DType
     compression: _tensor_pb2.Compression
     recompute: bool
-    def __init__(self, mode: _Optional[_Union[PullMode, str]] = ..., member: _Optional[int] = ..., step: _Optional[int] = ..., tables: _Optional[_Iterable[_Union[TableIds, _Mapping]]] = ..., dense_version: _Optional[int] = ..., wire_dtype: _Optional[_Union[_tensor_pb2.DType, str]] = ..., compression: _Optional[_Union[_tensor_pb2.Compression, str]] = ..., recompute: bool = ...) -> None: ...
+    region: _tensor_pb2.Region
+    reply_offset: int
+    def __init__(self, mode: _Optional[_Union[PullMode, str]] = ..., member: _Optional[int] = ..., step: _Optional[int] = ..., tables: _Optional[_Iterable[_Union[TableIds, _Mapping]]] = ..., dense_version: _Optional[int] = ..., wire_dtype: _Optional[_Union[_tensor_pb2.DType, str]] = ..., compression: _Optional[_Union[_tensor_pb2.Compression, str]] = ..., recompute: bool = ..., region: _Optional[_Union[_tensor_pb2.Region, _Mapping]] = ..., reply_offset: _Optional[int] = ...) -> None: ...
 
 class PullReply(_message.Message):
     __slots__ = ("version", "rows", "dense", "states", "dense_version", "iterations")
@@ -115,7 +123,7 @@ class RowGradients(_message.Message):
     def __init__(self, table: _Optional[int] = ..., ids: _Optional[_Union[_tensor_pb2.Tensor, _Mapping]] = ..., gradients: _Optional[_Union[_tensor_pb2.Tensor, _Mapping]] = ...) -> None: ...
 
 class PushRequest(_message.Message):
-    __slots__ = ("key", "examples", "member", "step", "pull_version", "tables", "dense", "state_deltas", "nonfinite")
+    __slots__ = ("key", "examples", "member", "step", "pull_version", "tables", "dense", "state_deltas", "nonfinite", "region")
     KEY_FIELD_NUMBER: _ClassVar[int]
     EXAMPLES_FIELD_NUMBER: _ClassVar[int]
     MEMBER_FIELD_NUMBER: _ClassVar[int]
@@ -125,6 +133,7 @@ class PushRequest(_message.Message):
     DENSE_FIELD_NUMBER: _ClassVar[int]
     STATE_DELTAS_FIELD_NUMBER: _ClassVar[int]
     NONFINITE_FIELD_NUMBER: _ClassVar[int]
+    REGION_FIELD_NUMBER: _ClassVar[int]
     key: BatchKey
     examples: int
     member: int
@@ -134,7 +143,8 @@ class PushRequest(_message.Message):
     dense: _tensor_pb2.Tensor
     state_deltas: _tensor_pb2.Tensor
     nonfinite: bool
-    def __init__(self, key: _Optional[_Union[BatchKey, _Mapping]] = ..., examples: _Optional[int] = ..., member: _Optional[int] = ..., step: _Optional[int] = ..., pull_version: _Optional[int] = ..., tables: _Optional[_Iterable[_Union[RowGradients, _Mapping]]] = ..., dense: _Optional[_Union[_tensor_pb2.Tensor, _Mapping]] = ..., state_deltas: _Optional[_Union[_tensor_pb2.Tensor, _Mapping]] = ..., nonfinite: bool = ...) -> None: ...
+    region: _tensor_pb2.Region
+    def __init__(self, key: _Optional[_Union[BatchKey, _Mapping]] = ..., examples: _Optional[int] = ..., member: _Optional[int] = ..., step: _Optional[int] = ..., pull_version: _Optional[int] = ..., tables: _Optional[_Iterable[_Union[RowGradients, _Mapping]]] = ..., dense: _Optional[_Union[_tensor_pb2.Tensor, _Mapping]] = ..., state_deltas: _Optional[_Union[_tensor_pb2.Tensor, _Mapping]] = ..., nonfinite: bool = ..., region: _Optional[_Union[_tensor_pb2.Region, _Mapping]] = ...) -> None: ...
 
 class PushReply(_message.Message):
     __slots__ = ("status", "version", "staleness")

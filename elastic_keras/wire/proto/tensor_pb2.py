@@ -14,21 +14,23 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%elastic_keras/wire/proto/tensor.proto\x12\relastic_keras\"\xa0\x01\n\x06Tensor\x12#\n\x05\x64type\x18\x01 \x01(\x0e\x32\x14.elastic_keras.DType\x12\r\n\x05shape\x18\x02 \x03(\x03\x12\x0c\n\x04\x64\x61ta\x18\x03 \x01(\x0c\x12\x0e\n\x06\x63rc32c\x18\x04 \x01(\x07\x12/\n\x0b\x63ompression\x18\x05 \x01(\x0e\x32\x1a.elastic_keras.Compression\x12\x13\n\x0b\x62lock_bytes\x18\x06 \x03(\r\"J\n\x05Piece\x12\x0e\n\x06method\x18\x01 \x01(\t\x12\x13\n\x0btotal_bytes\x18\x02 \x01(\x04\x12\x0c\n\x04\x64\x61ta\x18\x03 \x01(\x0c\x12\x0e\n\x06\x63rc32c\x18\x04 \x01(\x07\"\x07\n\x05\x45mpty*t\n\x05\x44Type\x12\x15\n\x11\x44TYPE_UNSPECIFIED\x10\x00\x12\x0b\n\x07\x46LOAT32\x10\x01\x12\x0b\n\x07\x46LOAT16\x10\x02\x12\x0c\n\x08\x42\x46LOAT16\x10\x03\x12\t\n\x05INT32\x10\x04\x12\t\n\x05INT64\x10\x05\x12\x0b\n\x07\x46LOAT64\x10\x06\x12\t\n\x05UINT8\x10\x07*6\n\x0b\x43ompression\x12\x08\n\x04NONE\x10\x00\x12\x07\n\x03LZ4\x10\x01\x12\n\n\x06SNAPPY\x10\x02\x12\x08\n\x04ZSTD\x10\x03\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%elastic_keras/wire/proto/tensor.proto\x12\relastic_keras\"\xcd\x01\n\x06Tensor\x12#\n\x05\x64type\x18\x01 \x01(\x0e\x32\x14.elastic_keras.DType\x12\r\n\x05shape\x18\x02 \x03(\x03\x12\x0c\n\x04\x64\x61ta\x18\x03 \x01(\x0c\x12\x0e\n\x06\x63rc32c\x18\x04 \x01(\x07\x12/\n\x0b\x63ompression\x18\x05 \x01(\x0e\x32\x1a.elastic_keras.Compression\x12\x13\n\x0b\x62lock_bytes\x18\x06 \x03(\r\x12\x15\n\rregion_offset\x18\x07 \x01(\x04\x12\x14\n\x0cregion_bytes\x18\x08 \x01(\x04\"d\n\x06Region\x12\x0b\n\x03pid\x18\x01 \x01(\x03\x12\n\n\x02\x66\x64\x18\x02 \x01(\x05\x12\x15\n\rsegment_bytes\x18\x03 \x01(\x04\x12\x0b\n\x03key\x18\x04 \x01(\x0c\x12\x0e\n\x06offset\x18\x05 \x01(\x04\x12\r\n\x05\x62ytes\x18\x06 \x01(\x04\"J\n\x05Piece\x12\x0e\n\x06method\x18\x01 \x01(\t\x12\x13\n\x0btotal_bytes\x18\x02 \x01(\x04\x12\x0c\n\x04\x64\x61ta\x18\x03 \x01(\x0c\x12\x0e\n\x06\x63rc32c\x18\x04 \x01(\x07\"\x07\n\x05\x45mpty*t\n\x05\x44Type\x12\x15\n\x11\x44TYPE_UNSPECIFIED\x10\x00\x12\x0b\n\x07\x46LOAT32\x10\x01\x12\x0b\n\x07\x46LOAT16\x10\x02\x12\x0c\n\x08\x42\x46LOAT16\x10\x03\x12\t\n\x05INT32\x10\x04\x12\t\n\x05INT64\x10\x05\x12\x0b\n\x07\x46LOAT64\x10\x06\x12\t\n\x05UINT8\x10\x07*6\n\x0b\x43ompression\x12\x08\n\x04NONE\x10\x00\x12\x07\n\x03LZ4\x10\x01\x12\n\n\x06SNAPPY\x10\x02\x12\x08\n\x04ZSTD\x10\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'elastic_keras.wire.proto.tensor_pb2', _globals)
 if _descriptor._USE_C_DESCRIPTORS == False:
   DESCRIPTOR._options = None
-  _globals['_DTYPE']._serialized_start=304
-  _globals['_DTYPE']._serialized_end=420
-  _globals['_COMPRESSION']._serialized_start=422
-  _globals['_COMPRESSION']._serialized_end=476
+  _globals['_DTYPE']._serialized_start=451
+  _globals['_DTYPE']._serialized_end=567
+  _globals['_COMPRESSION']._serialized_start=569
+  _globals['_COMPRESSION']._serialized_end=623
   _globals['_TENSOR']._serialized_start=57
-  _globals['_TENSOR']._serialized_end=217
-  _globals['_PIECE']._serialized_start=219
-  _globals['_PIECE']._serialized_end=293
-  _globals['_EMPTY']._serialized_start=295
-  _globals['_EMPTY']._serialized_end=302
+  _globals['_TENSOR']._serialized_end=262
+  _globals['_REGION']._serialized_start=264
+  _globals['_REGION']._serialized_end=364
+  _globals['_PIECE']._serialized_start=366
+  _globals['_PIECE']._serialized_end=440
+  _globals['_EMPTY']._serialized_start=442
+  _globals['_EMPTY']._serialized_end=449
 # @@protoc_insertion_point(module_scope)

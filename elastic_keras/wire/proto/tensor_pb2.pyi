@@ -37,20 +37,40 @@ SNAPPY: Compression
 ZSTD: Compression
 
 class Tensor(_message.Message):
-    __slots__ = ("dtype", "shape", "data", "crc32c", "compression", "block_bytes")
+    __slots__ = ("dtype", "shape", "data", "crc32c", "compression", "block_bytes", "region_offset", "region_bytes")
     DTYPE_FIELD_NUMBER: _ClassVar[int]
     SHAPE_FIELD_NUMBER: _ClassVar[int]
     DATA_FIELD_NUMBER: _ClassVar[int]
     CRC32C_FIELD_NUMBER: _ClassVar[int]
     COMPRESSION_FIELD_NUMBER: _ClassVar[int]
     BLOCK_BYTES_FIELD_NUMBER: _ClassVar[int]
+    REGION_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    REGION_BYTES_FIELD_NUMBER: _ClassVar[int]
     dtype: DType
     shape: _containers.RepeatedScalarFieldContainer[int]
     data: bytes
     crc32c: int
     compression: Compression
     block_bytes: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, dtype: _Optional[_Union[DType, str]] = ..., shape: _Optional[_Iterable[int]] = ..., data: _Optional[bytes] = ..., crc32c: _Optional[int] = ..., compression: _Optional[_Union[Compression, str]] = ..., block_bytes: _Optional[_Iterable[int]] = ...) -> None: ...
+    region_offset: int
+    region_bytes: int
+    def __init__(self, dtype: _Optional[_Union[DType, str]] = ..., shape: _Optional[_Iterable[int]] = ..., data: _Optional[bytes] = ..., crc32c: _Optional[int] = ..., compression: _Optional[_Union[Compression, str]] = ..., block_bytes: _Optional[_Iterable[int]] = ..., region_offset: _Optional[int] = ..., region_bytes: _Optional[int] = ...) -> None: ...
+
+class Region(_message.Message):
+    __slots__ = ("pid", "fd", "segment_bytes", "key", "offset", "bytes")
+    PID_FIELD_NUMBER: _ClassVar[int]
+    FD_FIELD_NUMBER: _ClassVar[int]
+    SEGMENT_BYTES_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    pid: int
+    fd: int
+    segment_bytes: int
+    key: bytes
+    offset: int
+    bytes: int
+    def __init__(self, pid: _Optional[int] = ..., fd: _Optional[int] = ..., segment_bytes: _Optional[int] = ..., key: _Optional[bytes] = ..., offset: _Optional[int] = ..., bytes: _Optional[int] = ...) -> None: ...
 
 class Piece(_message.Message):
     __slots__ = ("method", "total_bytes", "data", "crc32c")
