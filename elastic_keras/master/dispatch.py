@@ -68,6 +68,8 @@ class Dispatch:
         self.interrupting = False
         # No further step starts.
         self.stopping = False
+        # A callback wants training to end, within the epoch.
+        self.stop_wanted = False
         self.over = False
         self.end: JobEnd | None = None
         self.on_states: Callable[[WorkItem, master_pb2.MetricStates], None] = (
@@ -149,6 +151,12 @@ class Dispatch:
             self.end = end
             self._changes.notify()
 
+    def stop_training(self) -> None:
+        """Lets no further step start: a callback wants training to end."""
+        if not self.stop_wanted:
+            self.stop_wanted = self.stopping = True
+            self._changes.notify()
+
     async def get_task(
         self, worker: int, *, interrupted: bool, call: int, timeout: float
     ) -> Answer:
@@ -206,6 +214,9 @@ class Dispatch:
         queue = self.side if training is None else training
         if request.released:
             queue.release(lease)
+            if self.stopping and request.states.metrics:
+                # Nobody goes on with it: these are its batches.
+                self._add_states(lease.item, request.states)
         elif request.error:
             queue.fail(lease)
             self._failed(lease.item, request)
@@ -303,10 +314,7 @@ class Dispatch:
         self, lease: Lease, request: master_pb2.ReportTaskRequest
     ) -> None:
         item = lease.item
-        try:
-            self.on_states(item, request.states)
-        except WireError as error:
-            self.fail(failed(f"Metric states do not add up: {error}"))
+        self._add_states(item, request.states)
         item.result = request.result
         item.examples = request.examples
         if item.kind != master_pb2.TASK_TRAIN:
@@ -322,6 +330,14 @@ class Dispatch:
         self.training.finish(lease, counts)
         self.budget.forgive((item.epoch, item.task))
         self.lost_tasks.discard((item.epoch, item.task))
+
+    def _add_states(
+        self, item: WorkItem, states: master_pb2.MetricStates
+    ) -> None:
+        try:
+            self.on_states(item, states)
+        except WireError as error:
+            self.fail(failed(f"Metric states do not add up: {error}"))
 
     def _failed(
         self, item: WorkItem, request: master_pb2.ReportTaskRequest

@@ -148,14 +148,23 @@ class JobFlow:
         await self._callbacks.run("on_train_end", epoch=epoch, logs=logs)
 
     async def _epoch(self, epoch: int) -> EndedBy | None:
-        tasks, budget = self._tasks, self._dispatch.budget
+        tasks, dispatch = self._tasks, self._dispatch
+        budget = dispatch.budget
         last = epoch == self._options.num_epochs - 1
         ended = None
         while ended is None:
             await wait_until(
                 self._changes,
-                lambda: tasks.epoch_done(epoch) or budget.at_boundary,
+                lambda: (
+                    tasks.epoch_done(epoch)
+                    or budget.at_boundary
+                    or dispatch.stop_wanted
+                ),
             )
+            if dispatch.stop_wanted:
+                # As in Keras, which then ends the epoch with its evaluation.
+                ended = EndedBy.CALLBACK
+                break
             done = tasks.epoch_done(epoch)
             if not budget.at_boundary or (done and last):
                 break
@@ -170,6 +179,8 @@ class JobFlow:
             # The last evaluation is that of the epoch's end.
             return EndedBy.MAX_STEPS
         stop = self._stops_early(await self.evaluation.run(epoch))
+        if self._callbacks.stop:
+            return EndedBy.CALLBACK
         budget.advance()
         self._changes.notify()
         return EndedBy.EARLY_STOPPING if stop else None

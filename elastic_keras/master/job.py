@@ -149,6 +149,8 @@ class Job:
         if info is None:
             return master_pb2.HeartbeatReply(unknown=True, stop=self.over)
         self.dispatch.beat(request.worker)
+        if request.stop_training:
+            self.dispatch.stop_training()
         self.stats.add(info.index, request, self._clock())
         if self.flow is not None and self.flow.evaluation.running:
             self.stats.rest()
@@ -157,6 +159,7 @@ class Job:
             stop=self.over,
             chief=self.membership.chief == request.worker,
             workers_alive=self.membership.alive,
+            stop_training=self.dispatch.stop_wanted,
         )
 
     def stop(self, reason: str) -> None:

@@ -8,6 +8,7 @@ import keras
 
 from elastic_keras.config import ConfigError
 from elastic_keras.wire.proto import master_pb2
+from elastic_keras.worker.running_logs import RunningLogs
 
 _TRAIN_HOOKS = (
     "on_train_batch_begin",
@@ -23,7 +24,8 @@ class JobCallbacks:
 
     Epoch, train and test hooks come from the master as tasks, with logs
     merged over all workers; batch hooks run around this worker's own
-    batches, numbered from the epoch's or evaluation's begin.
+    batches, numbered, and with logs, from the epoch's or evaluation's begin.
+    As in Keras, `model.stop_training` acts after a batch.
 
     Args:
         callbacks: The module's callbacks.
@@ -32,6 +34,10 @@ class JobCallbacks:
         optimizers: Keras optimizers by their position in the signature.
         set_learning_rate: Sets an optimizer's rate on the shards.
         refresh: Brings the model the newest dense parameters.
+        stop_training: Ends training for all workers; called after each
+            batch for which the model says so.
+        running: The logs of training batches and of test batches, which
+            begin anew with the epoch and the evaluation.
     """
 
     def __init__(
@@ -43,11 +49,15 @@ class JobCallbacks:
         optimizers: list[keras.optimizers.Optimizer],
         set_learning_rate: Callable[[int, float], None],
         refresh: Callable[[], None],
+        stop_training: Callable[[], None],
+        running: tuple[RunningLogs, RunningLogs],
     ) -> None:
         self._model = model
         self._optimizers = optimizers
         self._set_learning_rate = set_learning_rate
         self._refresh = refresh
+        self._stop_training = stop_training
+        self._train_logs, self._test_logs = running
         self._rates = self._learning_rates()
         self.wants_train_batches = _override(callbacks, _TRAIN_HOOKS)
         self.wants_test_batches = _override(callbacks, _TEST_HOOKS)
@@ -79,6 +89,8 @@ class JobCallbacks:
         self._list.on_train_batch_end(self._batch, logs)
         self._batch += 1
         self._tell_learning_rates()
+        if self._model.stop_training:
+            self._stop_training()
 
     def test_batch_begin(self) -> None:
         """Calls `on_test_batch_begin`."""
@@ -107,6 +119,7 @@ class JobCallbacks:
             self._begin("test" if block == "test" else "train")
         if block == "epoch":
             self._batch = 0
+            self._train_logs.restart()
             getattr(self._list, task.hook)(task.epoch, logs)
         elif edge == "begin":
             self._begin(block)
@@ -125,6 +138,7 @@ class JobCallbacks:
             self._open.add(block)
             if block == "test":
                 self._test_batch = 0
+                self._test_logs.restart()
             getattr(self._list, f"on_{block}_begin")()
 
     def _tell_learning_rates(self) -> None:

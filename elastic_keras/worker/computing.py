@@ -11,6 +11,7 @@ from elastic_keras.wire import tensors
 from elastic_keras.wire.proto import master_pb2
 from elastic_keras.worker import items
 from elastic_keras.worker.eager import as_array, as_tensor
+from elastic_keras.worker.running_logs import RunningLogs
 from elastic_keras.worker.stats import WorkerStats
 from elastic_keras.worker.step import Steps
 from elastic_keras.worker.values import Dense, Pulled, StepGradients
@@ -38,12 +39,18 @@ class TrainComputing:
         steps: The compiled steps.
         stats: Where steps are counted for the heartbeat.
         hooks: The callbacks' batch hooks, if this worker runs them.
+        running: Their logs; by default those of the task alone.
     """
 
     def __init__(
-        self, steps: Steps, stats: WorkerStats, hooks: BatchHooks | None = None
+        self,
+        steps: Steps,
+        stats: WorkerStats,
+        hooks: BatchHooks | None = None,
+        running: RunningLogs | None = None,
     ) -> None:
         self.hooks = hooks
+        self._running = running or RunningLogs(steps.train_metrics)
         self.succeeded = False
         self._steps = steps
         self._stats = stats
@@ -71,12 +78,15 @@ class TrainComputing:
             return self._compute(train.batch, pulled, again)
         hooks.train_batch_begin()
         gradients = self._compute(train.batch, pulled, again)
-        hooks.train_batch_end(self._steps.train_metrics.result())
+        hooks.train_batch_end(self._running.result())
         return gradients
 
     def end_task(self) -> master_pb2.MetricStates:
         """Returns the metrics' states of the training task."""
-        return encode_states(self._steps.train_metrics.state())
+        states = self._steps.train_metrics.state()
+        if self.hooks is not None and self.hooks.wants_train_batches:
+            self._running.end_task(states)
+        return encode_states(states)
 
     def _compute(
         self, batch: items.Batch, pulled: Pulled, again: bool

@@ -52,6 +52,7 @@ class Feeder:
         self._lock = threading.Lock()
         self._held: list[TaskRun] = []
         self._spent_member = 0
+        self._stopped = False
 
     def run(self) -> None:
         """Works until the job is over or the channel is closed."""
@@ -66,6 +67,19 @@ class Feeder:
                 self._train(task)
             else:
                 self._pass_on(task)
+
+    def stop_training(self) -> None:
+        """Lets no further batch be trained, from any thread.
+
+        The tasks held are dropped without a report, so that what is under
+        way may land before `drop_all` hands them back; a task that still
+        comes is handed back at once.
+        """
+        with self._lock:
+            self._stopped = True
+            held = list(self._held)
+        for run in held:
+            run.drop()
 
     def drop_all(self, give_up: Callable[[TaskRun], None]) -> None:
         """Drops every training task held, and their member's number.
@@ -88,10 +102,11 @@ class Feeder:
         run = TaskRun(task, self._report)
         with self._lock:
             spent = task.member != 0 and task.member == self._spent_member
-            if not spent:
+            unwanted = spent or self._stopped
+            if not unwanted:
                 self._held = [r for r in self._held if not r.reported]
                 self._held.append(run)
-        if spent:
+        if unwanted:
             run.release()
             return
         try:

@@ -109,6 +109,11 @@ class StopTraining:
 
 
 @dataclasses.dataclass(frozen=True)
+class EndTraining:
+    """Training ends: let the main thread stop it when it gets there."""
+
+
+@dataclasses.dataclass(frozen=True)
 class Lost:
     """The master does not know this worker any more: join again."""
 

@@ -143,6 +143,8 @@ class Worker:
             pipeline.end(Outcome.JOB_OVER)
         elif word.unknown:
             pipeline.end(Outcome.LOST)
+        if word.stop_training:
+            pipeline.stop_training()
         work.be_chief(word.chief)
         if word.workers_alive:
             pipeline.flow.window = window(

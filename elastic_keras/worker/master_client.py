@@ -125,6 +125,10 @@ class MasterClient:
         request.worker = self.worker
         return self._client.call("Heartbeat", request)
 
+    def stop_training(self) -> None:
+        """Says that a callback wants training to end."""
+        self.heartbeat(master_pb2.HeartbeatRequest(stop_training=True))
+
     def leave(self, *, timeout: float) -> None:
         """Hands everything back; makes one attempt.
 

@@ -16,6 +16,7 @@ from elastic_keras.worker.computing import (
     encode_states,
 )
 from elastic_keras.worker.job_data import JobData
+from elastic_keras.worker.running_logs import RunningLogs
 from elastic_keras.worker.step import Steps
 from elastic_keras.worker.values import Pulled
 
@@ -29,6 +30,7 @@ class OtherTasks:
         steps: The compiled steps.
         computing: Assigns dense parameters to the model.
         callbacks: The module's callbacks; `None` if there are none.
+        running: The logs of the hooks around an evaluation's batches.
         report: Sends a report to the master.
         describe: Turns a user's exception into a report's fields.
     """
@@ -41,6 +43,7 @@ class OtherTasks:
         steps: Steps,
         computing: TrainComputing,
         callbacks: JobCallbacks | None,
+        running: RunningLogs,
         report: Callable[[master_pb2.ReportTaskRequest], None],
         describe: Callable[[BaseException], dict[str, Any]],
     ) -> None:
@@ -49,6 +52,7 @@ class OtherTasks:
         self._steps = steps
         self._computing = computing
         self._callbacks = callbacks
+        self._running = running
         self._report = report
         self._describe = describe
 
@@ -80,13 +84,16 @@ class OtherTasks:
                 hooks.test_batch_begin()
             self._steps.evaluate(batch.data, pulled.rows, batch.inverse)
             if hooks is not None:
-                hooks.test_batch_end(metrics.result())
+                hooks.test_batch_end(self._running.result())
             batches += 1
             examples += batch.examples
+        states = metrics.state()
+        if hooks is not None:
+            self._running.end_task(states)
         report = opened.report()
         report.batches = batches
         report.examples = examples
-        report.states.CopyFrom(encode_states(metrics.state()))
+        report.states.CopyFrom(encode_states(states))
         return report
 
     def _test_hooks(self) -> JobCallbacks | None:

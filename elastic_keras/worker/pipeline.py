@@ -114,6 +114,7 @@ class Pipeline:
             reservations=self._reservations,
         )
         self._run: TaskRun | None = None
+        self._stopped = False
 
     @property
     def flow(self) -> Flow:
@@ -124,6 +125,23 @@ class Pipeline:
         """Ends the pipeline from another thread, before its next step."""
         over = outcome is Outcome.JOB_OVER
         self._flow.put_urgent(items.JobOver() if over else items.Lost())
+
+    def stop_training(self) -> None:
+        """Drops the batches that are not computed and hands tasks back.
+
+        From any thread; the main thread's batch is pushed.
+        """
+        if self._stopped:
+            return
+        self._stopped = True
+        self._feeder.stop_training()
+        # The channel may be full, and the main thread must not wait for it.
+        threading.Thread(
+            target=self._guard,
+            args=(lambda: self._ready.put(items.EndTraining()),),
+            name="stop",
+            daemon=True,
+        ).start()
 
     def run(self) -> Outcome:
         """Works until the job is over or the master lost this worker.
@@ -196,7 +214,7 @@ class Pipeline:
             item.resume()
         elif isinstance(item, items.StopTraining):
             self._drain()
-            self._feeder.drop_all(TaskRun.release)
+            self._feeder.drop_all(self._hand_back)
             item.resume()
         else:
             raise TypeError(f"Unknown item. Received: item={item!r}")
@@ -245,6 +263,16 @@ class Pipeline:
             return
         item.report.states.CopyFrom(states)
         item.run.end(item.report)
+
+    def _hand_back(self, run: TaskRun) -> None:
+        """Releases a task of which some batches may have been trained."""
+        if run is not self._run or run.reported:
+            run.release()
+            return
+        try:
+            run.release(self._computing.end_task())
+        except Exception as error:
+            run.fail(**self._describe(error))
 
     def _switch_to(self, run: TaskRun) -> None:
         if run is not self._run:

@@ -61,6 +61,9 @@ class Puller:
             item = self._ready.get()
             if isinstance(item, items.TrainBatch):
                 self._train(item)
+            elif isinstance(item, items.EndTraining):
+                # No pull is under way while the main thread lets all land.
+                self._wait_for(items.StopTraining)
             else:
                 self._flow.put(item)
 

@@ -82,9 +82,24 @@ class TaskRun:
             )
         )
 
-    def release(self) -> None:
-        """Drops the task and hands it back, which is no failure."""
-        self._give_up(master_pb2.ReportTaskRequest(released=True))
+    def drop(self) -> None:
+        """Lets no further batch of it be trained; a report follows.
+
+        A task whose batches are all computed stays: it is done soon.
+        """
+        with self._lock:
+            self._dropped = self._done is None
+
+    def release(self, states: master_pb2.MetricStates | None = None) -> None:
+        """Drops the task and hands it back, which is no failure.
+
+        Args:
+            states: The metrics' states of its batches that were trained,
+                for a master that gives it to nobody else.
+        """
+        self._give_up(
+            master_pb2.ReportTaskRequest(released=True, states=states)
+        )
 
     def abandon(self) -> None:
         """Drops the task without a report: the master gave it to another."""
@@ -102,6 +117,9 @@ class TaskRun:
     def _report_if_done(self) -> None:
         with self._lock:
             if self._reported or self._done is None or self._under_way:
+                return
+            if self._dropped:
+                # Some of what landed was given up.
                 return
             self._reported = True
             report = self._done

@@ -20,6 +20,7 @@ from elastic_keras.worker.master_client import MasterClient
 from elastic_keras.worker.model import PreparedModel
 from elastic_keras.worker.other_tasks import OtherTasks
 from elastic_keras.worker.pipeline import Pipeline
+from elastic_keras.worker.running_logs import RunningLogs
 from elastic_keras.worker.stats import WorkerStats
 from elastic_keras.worker.step import Steps
 from elastic_keras.worker.window import window
@@ -51,8 +52,11 @@ class ModelWork:
         self._steps = steps
         self._data = data
         self._client = client
-        self._computing = TrainComputing(steps, stats)
+        self._train_logs = RunningLogs(steps.train_metrics)
+        self._test_logs = RunningLogs(steps.evaluation_metrics)
+        self._computing = TrainComputing(steps, stats, running=self._train_logs)
         self._callbacks: JobCallbacks | None = None
+        self._present: tuple[MasterClient, Pipeline] | None = None
 
     def use_callbacks(self, callbacks: list[keras.callbacks.Callback]) -> None:
         """Puts the module's callbacks around the model.
@@ -70,6 +74,8 @@ class ModelWork:
             optimizers=list(self._prepared.optimizers),
             set_learning_rate=self._client.set_learning_rate,
             refresh=self._refresh,
+            stop_training=self._stop_training,
+            running=(self._train_logs, self._test_logs),
         )
 
     def be_chief(self, chief: bool) -> None:
@@ -86,11 +92,12 @@ class ModelWork:
             steps=self._steps,
             computing=self._computing,
             callbacks=self._callbacks,
+            running=self._test_logs,
             report=master.report,
             describe=describe,
         )
         training = config.training
-        return Pipeline(
+        pipeline = Pipeline(
             client=self._client,
             master=master,
             computing=self._computing,
@@ -100,6 +107,16 @@ class ModelWork:
             window=window(config.staleness, config.cluster.num_workers),
             reserve=bool(training.evaluation_steps or training.max_steps),
         )
+        self._present = master, pipeline
+        return pipeline
+
+    def _stop_training(self) -> None:
+        """Ends training for all: a callback of the chief wants it."""
+        if self._present is not None:
+            master, pipeline = self._present
+            # First the master: it would hand out the next task.
+            master.stop_training()
+            pipeline.stop_training()
 
     def _describe(self, error: BaseException) -> dict[str, Any]:
         return failure(

@@ -139,6 +139,8 @@ class Habits:
         release: Chance that it hands a task back half-way.
         fail: Called with a task, may return a traceback.
         stop_after: `on_epoch_end` of this epoch asks to stop.
+        stop_at_test: `on_test_end` asks to stop.
+        stop_at: A hook around this (epoch, task, batch) asks to stop.
         evaluation: Called with the step, gives the metric's value.
         evaluates: Whether a filter leaves it anything to evaluate.
     """
@@ -148,6 +150,8 @@ class Habits:
     release: float = 0.0
     fail: object = None
     stop_after: int | None = None
+    stop_at_test: bool = False
+    stop_at: tuple[int, int, int] | None = None
     evaluation: object = None
     evaluates: bool = True
 
@@ -236,6 +240,9 @@ class StandInWorker:
                 task.hook == "on_epoch_end"
                 and task.epoch == self.habits.stop_after
             )
+            stop = stop or (
+                task.hook == "on_test_end" and self.habits.stop_at_test
+            )
             self._report(task, result=json.dumps({"stop": stop}))
 
     async def _train(self, task):
@@ -252,12 +259,16 @@ class StandInWorker:
             if self.shards.has(key):
                 assert task.resumed
                 continue
-            if not await self._reserve():
-                self._report(task, released=True)
+            # Told by the answer to a heartbeat.
+            if self._heartbeat().stop_training or not await self._reserve():
+                part = states(task.range, batch * BATCH)
+                self._report(task, released=True, states=part)
                 return
             if not await self._step_once(key, examples):
                 self._report(task, released=True)
                 return
+            if key == self.habits.stop_at:
+                self._heartbeat(stop_training=True)
         self.trained.append((task.epoch, task.task))
         self._report(
             task,
@@ -265,6 +276,11 @@ class StandInWorker:
             examples=count,
             batches=-(-count // BATCH),
             states=states(task.range),
+        )
+
+    def _heartbeat(self, **fields):
+        return self.job.heartbeat(
+            master_pb2.HeartbeatRequest(worker=self.number, **fields)
         )
 
     async def _step_once(self, key, examples):
@@ -358,9 +374,15 @@ class StandInWorker:
             await asyncio.sleep(0)
 
 
-def states(record_range):
-    """Metric states of a range: the sum and number of its records' numbers."""
-    numbers = range(record_range.start, record_range.start + record_range.count)
+def states(record_range, count=None):
+    """Metric states of a range: the sum and number of its records' numbers.
+
+    Args:
+        record_range: The range.
+        count: Only its first so many records.
+    """
+    count = record_range.count if count is None else count
+    numbers = range(record_range.start, record_range.start + count)
     made = master_pb2.MetricStates()
     made.metrics["loss"].tensors.extend(
         [

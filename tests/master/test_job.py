@@ -207,6 +207,52 @@ def test_a_callback_stops_training_after_its_epoch(tmp_path):
     assert crew[0].hooks[-1][0] == "on_train_end"
 
 
+@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("evaluation_steps", [0, 4])
+def test_a_batch_hook_ends_the_epoch_as_keras_does(
+    tmp_path, workers, evaluation_steps
+):
+    code, result, _, crew, shards = _run(
+        tmp_path,
+        workers=workers,
+        training=(40, 40, 40),
+        validation=(4,),
+        num_epochs=5,
+        shuffle=False,
+        evaluation_steps=evaluation_steps,
+        habits=Habits(has_callbacks=True, stop_at=(1, 0, 2)),
+    )
+    assert code == 0
+    assert result["ended_by"] == "callback"
+    assert result["epochs"] == 1
+    # The others end the steps that they have begun.
+    assert 60 + 3 <= result["steps"] <= 60 + 3 * 5
+    assert result["records_trained"] == 2 * result["steps"]
+    assert [len(ledger) for ledger in shards.ledgers] == 2 * [result["steps"]]
+    hooks = [(hook, epoch) for hook, epoch, _ in crew[0].hooks]
+    assert hooks[-4:] == [
+        ("on_test_begin", 1),
+        ("on_test_end", 1),
+        ("on_epoch_end", 1),
+        ("on_train_end", 1),
+    ]
+    # Batches of tasks that were not ended are in the epoch's logs.
+    (_, _, logs) = crew[0].hooks[-2]
+    assert logs.keys() == {"loss", "val_loss"}
+
+
+def test_a_callback_can_stop_training_at_an_evaluation(tmp_path):
+    _, result, *_ = _run(
+        tmp_path,
+        training=(40,),
+        validation=(4,),
+        evaluation_steps=5,
+        habits=Habits(has_callbacks=True, stop_at_test=True),
+    )
+    assert result["ended_by"] == "callback"
+    assert result["steps"] == 5
+
+
 def test_averages_are_evaluated_after_finalize(tmp_path):
     shards = StandInShards(uses_ema=True)
     _, result, *_ = _run(

@@ -36,6 +36,16 @@ class _TestBatches(keras.callbacks.Callback):
         pass
 
 
+class _Restarts:
+    """Counts how often running logs begin anew."""
+
+    def __init__(self):
+        self.count = 0
+
+    def restart(self):
+        self.count += 1
+
+
 class _Job:
     """Callbacks around a small model, and what they did to the job."""
 
@@ -46,6 +56,8 @@ class _Job:
         self.optimizer = keras.optimizers.SGD(rate)
         self.rates = []
         self.refreshed = 0
+        self.stopped = 0
+        self.train_logs, self.test_logs = _Restarts(), _Restarts()
         self.callbacks = JobCallbacks(
             list(callbacks),
             self.model,
@@ -53,7 +65,12 @@ class _Job:
             optimizers=[self.optimizer],
             set_learning_rate=lambda i, rate: self.rates.append((i, rate)),
             refresh=self._refresh,
+            stop_training=self._stop,
+            running=(self.train_logs, self.test_logs),
         )
+
+    def _stop(self):
+        self.stopped += 1
 
     def _refresh(self):
         self.refreshed += 1
@@ -195,6 +212,42 @@ def test_a_callback_can_stop_training():
     job.run("on_train_begin")
     assert job.run("on_epoch_end", 0, {"loss": 1.0}) == {"stop": False}
     assert job.run("on_epoch_end", 1, {"loss": 2.0}) == {"stop": True}
+
+
+@pytest.mark.parametrize("hook", ["on_train_batch_begin", "on_train_batch_end"])
+def test_a_batch_hook_can_stop_training_after_its_batch(hook):
+    class Stop(keras.callbacks.Callback):
+        pass
+
+    def stop(self, batch, logs=None):
+        self.model.stop_training = batch == 1
+
+    setattr(Stop, hook, stop)
+    job = _Job(Stop())
+    job.callbacks.train_batch_begin()
+    job.callbacks.train_batch_end({})
+    assert job.stopped == 0
+    job.callbacks.train_batch_begin()
+    assert job.stopped == 0
+    job.callbacks.train_batch_end({})
+    assert job.stopped == 1
+
+
+def test_running_logs_begin_anew_with_the_epoch_and_the_evaluation():
+    job = _Job(_Batches(), _TestBatches())
+    job.run("on_train_begin")
+    for epoch in range(2):
+        job.run("on_epoch_begin", epoch)
+        assert job.test_logs.count == epoch
+        before = job.train_logs.count
+        job.callbacks.train_batch_begin()
+        job.callbacks.train_batch_end({})
+        job.run("on_test_begin")
+        job.callbacks.test_batch_begin()
+        assert job.train_logs.count == before
+        job.run("on_test_end")
+        job.run("on_epoch_end", epoch)
+    assert job.test_logs.count == 2
 
 
 def test_a_new_learning_rate_goes_to_the_shards():

@@ -12,6 +12,7 @@ from elastic_keras.worker.computing import (
     encode_states,
 )
 from elastic_keras.worker.job_data import TaskBatches
+from elastic_keras.worker.running_logs import RunningLogs
 from elastic_keras.worker.stats import WorkerStats
 from elastic_keras.worker.task_run import TaskRun
 from elastic_keras.worker.values import Dense, Pulled
@@ -144,6 +145,32 @@ def test_hooks_surround_the_batch_where_they_are_wanted(stats, wanted):
     computing.compute(train, _pulled(1, 0.5), again=False)
     computing.compute(train, _pulled(1, 0.5), again=True)
     assert hooks.calls == (["begin", ["error", "loss"]] if wanted else [])
+
+
+def test_hooks_get_logs_that_run_over_the_epochs_tasks(stats):
+    job, train = _one([0, 0, 0, 0])
+    running = RunningLogs(job.steps.train_metrics)
+    hooks = _Hooks(True)
+    hooks.train_batch_end = lambda logs: hooks.calls.append(logs["error"])
+    computing = TrainComputing(job.steps, stats, hooks, running)
+
+    def task(*dense):
+        computing.begin_task()
+        for version, value in enumerate(dense, len(hooks.calls)):
+            # Each prediction is 4 times the value.
+            computing.compute(train, _pulled(version, value), again=False)
+        return decode_states(computing.end_task())["error"]
+
+    total, count = task(0.25, 0.5)
+    # What is reported is the task's alone.
+    assert (total, count) == (4 + 8, 8)
+    assert task(0.75)[0] == 12
+    # As Keras has it: the mean over the epoch so far.
+    errors = [call for call in hooks.calls if call != "begin"]
+    assert errors == pytest.approx([1.0, 1.5, 2.0])
+    running.restart()
+    task(0.25)
+    assert hooks.calls[-1] == pytest.approx(1.0)
 
 
 def test_states_survive_the_wire():

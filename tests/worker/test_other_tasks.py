@@ -14,6 +14,7 @@ from elastic_keras.wire.proto import master_pb2
 from elastic_keras.worker.computing import TrainComputing, decode_states
 from elastic_keras.worker.job_data import TaskBatches
 from elastic_keras.worker.other_tasks import OtherTasks
+from elastic_keras.worker.running_logs import RunningLogs
 from elastic_keras.worker.stats import WorkerStats
 from tests.worker.reference import JobSide, dataset
 from tests.worker.stand_ins import Shards
@@ -28,6 +29,7 @@ class _Callbacks:
 
     def __init__(self):
         self.calls = []
+        self.errors = []
 
     def run(self, task):
         self.calls.append(task.hook)
@@ -38,6 +40,7 @@ class _Callbacks:
 
     def test_batch_end(self, logs):
         self.calls.append(sorted(logs))
+        self.errors.append(logs["error"])
 
 
 class _Job:
@@ -60,6 +63,7 @@ class _Job:
         self.client.join()
         self.client.init_dense(np.zeros(3, np.float32), np.empty(0, np.float32))
         self.reports = []
+        self.running = RunningLogs(self.steps.evaluation_metrics)
         computing = TrainComputing(
             self.steps, WorkerStats(), callbacks if chief else None
         )
@@ -69,6 +73,7 @@ class _Job:
             steps=self.steps,
             computing=computing,
             callbacks=callbacks,
+            running=self.running,
             report=self.reports.append,
             describe=lambda error: {"error": repr(error)},
         )
@@ -161,6 +166,15 @@ def test_hooks_surround_the_chiefs_batches_of_an_evaluation(shards, chief):
     _Job(shards, callbacks=callbacks, chief=chief).evaluate(count=2)
     expected = ["begin", ["error", "loss"]] * 2
     assert callbacks.calls == (expected if chief else [])
+
+
+def test_logs_run_over_the_tasks_of_an_evaluation(shards):
+    callbacks = _Callbacks()
+    job = _Job(shards, callbacks=callbacks)
+    job.evaluate(0, 1)
+    job.evaluate(1, 2)
+    # The mean of the labels so far, in batches of 4.
+    assert callbacks.errors == pytest.approx([1.5, 3.5, 4.5])
 
 
 def test_a_shard_out_of_reach_is_no_exception_of_the_users(shards):

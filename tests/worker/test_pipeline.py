@@ -319,6 +319,64 @@ def test_training_stops_at_the_exact_step():
     assert all(r.released for r in master.reports)
 
 
+class _Counting(Ones):
+    """Reports as states how many batches of the task it has computed."""
+
+    def begin_task(self):
+        super().begin_task()
+        self._batches = 0
+
+    def compute(self, train, pulled, *, again):
+        made = super().compute(train, pulled, again=again)
+        self._batches += not again
+        return made
+
+    def end_task(self):
+        made = master_pb2.MetricStates()
+        made.metrics["batches"].tensors.add(shape=[self._batches])
+        return made
+
+
+@pytest.mark.parametrize("reserve", [False, True])
+@pytest.mark.parametrize("window", [1, 4])
+@pytest.mark.parametrize("threaded", [False, True])
+def test_a_callback_stops_training_after_its_batch(reserve, window, threaded):
+    def stop(train, pulled, again):
+        if (train.run.task.task, train.index) == (1, 2):
+            master.stopped = True
+            # In a hook of this worker's, or by word of the master's.
+            if threaded:
+                thread = threading.Thread(target=pipeline.stop_training)
+                thread.start()
+                thread.join(PATIENCE)
+            else:
+                pipeline.stop_training()
+
+    options = StalenessOptions(max_staleness=3)
+    with Shards(2, options) as shards:
+        tasks = [train_task(task, task + 1) for task in range(4)]
+        master = ScriptedMaster(shards.shards, tasks)
+        pipeline, _ = _pipeline(
+            shards,
+            master,
+            lambda task: Data([batch([task.task], 2)] * 20),
+            _Counting(MODEL, stop),
+            window=window,
+            reserve=reserve,
+        )
+        assert _run(pipeline) is Outcome.JOB_OVER
+        _applied(shards, [[0]] * 20 + [[1]] * 3)
+    done, *others = master.reports
+    assert (done.lease, done.batches, done.released) == (1, 20, False)
+    assert all(report.released for report in others)
+    batches = {
+        report.lease: report.states.metrics["batches"].tensors[0].shape[0]
+        for report in others
+        if report.states.metrics
+    }
+    assert batches == {2: 3}
+
+
 def test_other_tasks_wait_until_every_push_has_landed():
     seen = []
     merge = master_pb2.Task(kind=master_pb2.TASK_MERGE, lease=9)

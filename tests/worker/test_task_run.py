@@ -27,6 +27,26 @@ def test_it_is_reported_when_its_last_batch_has_landed(run, reports):
     assert not run.dropped
 
 
+def test_a_dropped_task_is_handed_back_not_done(run, reports):
+    run.begin()
+    run.drop()
+    run.end(master_pb2.ReportTaskRequest(batches=1))
+    run.landed()
+    assert run.dropped
+    assert reports == []
+    run.release()
+    assert [report.released for report in reports] == [True]
+
+
+def test_a_task_whose_batches_are_computed_is_not_dropped(run, reports):
+    run.begin()
+    run.end(master_pb2.ReportTaskRequest(batches=1))
+    run.drop()
+    assert not run.dropped
+    run.landed()
+    assert [report.batches for report in reports] == [1]
+
+
 def test_without_a_batch_it_is_reported_at_its_end(run, reports):
     run.end(master_pb2.ReportTaskRequest())
     assert [report.lease for report in reports] == [9]

@@ -190,7 +190,7 @@ class LatencyStats(_message.Message):
     def __init__(self, count: _Optional[int] = ..., seconds: _Optional[float] = ..., max_seconds: _Optional[float] = ..., bytes: _Optional[int] = ...) -> None: ...
 
 class HeartbeatRequest(_message.Message):
-    __slots__ = ("worker", "steps", "examples", "loss_sum", "seconds", "pull", "push", "metrics")
+    __slots__ = ("worker", "steps", "examples", "loss_sum", "seconds", "pull", "push", "metrics", "stop_training")
     class MetricsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -206,6 +206,7 @@ class HeartbeatRequest(_message.Message):
     PULL_FIELD_NUMBER: _ClassVar[int]
     PUSH_FIELD_NUMBER: _ClassVar[int]
     METRICS_FIELD_NUMBER: _ClassVar[int]
+    STOP_TRAINING_FIELD_NUMBER: _ClassVar[int]
     worker: int
     steps: int
     examples: int
@@ -214,19 +215,22 @@ class HeartbeatRequest(_message.Message):
     pull: LatencyStats
     push: LatencyStats
     metrics: _containers.ScalarMap[str, float]
-    def __init__(self, worker: _Optional[int] = ..., steps: _Optional[int] = ..., examples: _Optional[int] = ..., loss_sum: _Optional[float] = ..., seconds: _Optional[float] = ..., pull: _Optional[_Union[LatencyStats, _Mapping]] = ..., push: _Optional[_Union[LatencyStats, _Mapping]] = ..., metrics: _Optional[_Mapping[str, float]] = ...) -> None: ...
+    stop_training: bool
+    def __init__(self, worker: _Optional[int] = ..., steps: _Optional[int] = ..., examples: _Optional[int] = ..., loss_sum: _Optional[float] = ..., seconds: _Optional[float] = ..., pull: _Optional[_Union[LatencyStats, _Mapping]] = ..., push: _Optional[_Union[LatencyStats, _Mapping]] = ..., metrics: _Optional[_Mapping[str, float]] = ..., stop_training: bool = ...) -> None: ...
 
 class HeartbeatReply(_message.Message):
-    __slots__ = ("stop", "unknown", "chief", "workers_alive")
+    __slots__ = ("stop", "unknown", "chief", "workers_alive", "stop_training")
     STOP_FIELD_NUMBER: _ClassVar[int]
     UNKNOWN_FIELD_NUMBER: _ClassVar[int]
     CHIEF_FIELD_NUMBER: _ClassVar[int]
     WORKERS_ALIVE_FIELD_NUMBER: _ClassVar[int]
+    STOP_TRAINING_FIELD_NUMBER: _ClassVar[int]
     stop: bool
     unknown: bool
     chief: bool
     workers_alive: int
-    def __init__(self, stop: bool = ..., unknown: bool = ..., chief: bool = ..., workers_alive: _Optional[int] = ...) -> None: ...
+    stop_training: bool
+    def __init__(self, stop: bool = ..., unknown: bool = ..., chief: bool = ..., workers_alive: _Optional[int] = ..., stop_training: bool = ...) -> None: ...
 
 class LeaveRequest(_message.Message):
     __slots__ = ("worker", "index", "pid")
