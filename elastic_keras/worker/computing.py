@@ -1,5 +1,6 @@
 """The compiled step between pull and push, as the pipeline uses it."""
 
+import gc
 import math
 import time
 from typing import Protocol
@@ -108,7 +109,10 @@ class TrainComputing:
             state_deltas=as_array(result.states),
             nonfinite=not bool(result.finite),
         )
-        self.succeeded = True
+        if not self.succeeded:
+            self.succeeded = True
+            # What tracing made stays: no collection need look at it again.
+            gc.freeze()
         if not again:
             self._count(batch.examples, float(result.loss))
         return gradients
