@@ -272,6 +272,13 @@ class ClusterOptions(_Checked):
         unit="seconds",
         minimum=0.05,
     )
+    step_timeout_secs: float = option(
+        600.0,
+        "A worker that is at one step, or at making one batch of records, "
+        "for longer is started again; 0 waits for ever.",
+        unit="seconds",
+        minimum=0,
+    )
 
 
 @dataclasses.dataclass(frozen=True)

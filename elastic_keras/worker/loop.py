@@ -1,11 +1,14 @@
 """The life of a worker: from the module to the end of the job."""
 
+import faulthandler
 import logging
+import os
 import threading
 
 import keras
 import tensorflow as tf
 
+from elastic_keras.cluster.exits import CRASH
 from elastic_keras.config import JobConfig
 from elastic_keras.wire.errors import RpcError
 from elastic_keras.wire.proto import master_pb2
@@ -19,11 +22,14 @@ from elastic_keras.worker.model import PreparedModel, prepare
 from elastic_keras.worker.pipeline import Outcome, Pipeline
 from elastic_keras.worker.stats import WorkerStats
 from elastic_keras.worker.step import Steps
+from elastic_keras.worker.watchdog import Watchdog
 from elastic_keras.worker.window import window
 from elastic_keras.worker.work import ModelWork
 from elastic_keras.zoo.module import ZooModule, load
 
 _LOGGER = logging.getLogger("elastic_keras.worker")
+# Time that a worker which hangs takes to say goodbye.
+_GOODBYE_SECONDS = 2.0
 
 
 class Worker:
@@ -48,6 +54,7 @@ class Worker:
         self._present: tuple[ModelWork, Pipeline] | None = None
         self._word = master_pb2.HeartbeatReply()
         self._error: RpcError | None = None
+        self._watchdog = Watchdog(config.cluster.step_timeout_secs, self._hung)
 
     def run(self) -> None:
         """Works until the job is over.
@@ -73,7 +80,10 @@ class Worker:
         steps = Steps(prepared)
         data.serve(prepared, steps)
         client = self._join_shards(prepared, steps)
-        work = ModelWork(config, prepared, steps, data, client, self._stats)
+        work = ModelWork(
+            config, prepared, steps, data, client, self._stats, self._watchdog
+        )
+        self._watchdog.start()
         if callbacks:
             work.use_callbacks(callbacks)
         while self._work(work) is Outcome.LOST:
@@ -94,6 +104,18 @@ class Worker:
             self._master.leave(timeout=timeout)
         except RpcError as error:
             _LOGGER.warning("Left without a word to the master: %s", error)
+
+    def _hung(self, what: str, seconds: float) -> None:
+        """Ends this process, whose main thread cannot be interrupted."""
+        _LOGGER.error(
+            "This worker is at %s for %.0f s: it ends, to be started again "
+            "(see --step_timeout_secs). What its threads do:",
+            what,
+            seconds,
+        )
+        faulthandler.dump_traceback(all_threads=True)
+        self.leave(_GOODBYE_SECONDS)
+        os._exit(CRASH)
 
     def _join(self, has_callbacks: bool) -> master_pb2.WorkerJoinReply | None:
         master = MasterClient(

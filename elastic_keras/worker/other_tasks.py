@@ -15,10 +15,11 @@ from elastic_keras.worker.computing import (
     decode_states,
     encode_states,
 )
-from elastic_keras.worker.job_data import JobData
+from elastic_keras.worker.feeder import TaskData
 from elastic_keras.worker.running_logs import RunningLogs
 from elastic_keras.worker.step import Steps
 from elastic_keras.worker.values import Pulled
+from elastic_keras.worker.watchdog import Watchdog
 
 
 class OtherTasks:
@@ -26,35 +27,38 @@ class OtherTasks:
 
     Args:
         client: The shards.
-        data: The job's data.
+        open_data: Opens an evaluation task's data.
         steps: The compiled steps.
         computing: Assigns dense parameters to the model.
         callbacks: The module's callbacks; `None` if there are none.
         running: The logs of the hooks around an evaluation's batches.
         report: Sends a report to the master.
         describe: Turns a user's exception into a report's fields.
+        watchdog: Watches the evaluation's steps.
     """
 
     def __init__(
         self,
         *,
         client: PsClient,
-        data: JobData,
+        open_data: Callable[[master_pb2.Task], TaskData],
         steps: Steps,
         computing: TrainComputing,
         callbacks: JobCallbacks | None,
         running: RunningLogs,
         report: Callable[[master_pb2.ReportTaskRequest], None],
         describe: Callable[[BaseException], dict[str, Any]],
+        watchdog: Watchdog,
     ) -> None:
         self._client = client
-        self._data = data
+        self._open_data = open_data
         self._steps = steps
         self._computing = computing
         self._callbacks = callbacks
         self._running = running
         self._report = report
         self._describe = describe
+        self._watchdog = watchdog
 
     def do(self, task: master_pb2.Task) -> None:
         """Does one task; a user's exception becomes its report."""
@@ -73,7 +77,7 @@ class OtherTasks:
         self._report(report)
 
     def _evaluate(self, task: master_pb2.Task) -> master_pb2.ReportTaskRequest:
-        opened = self._data.open(task)
+        opened = self._open_data(task)
         metrics = self._steps.evaluation_metrics
         metrics.reset()
         batches = examples = 0
@@ -82,7 +86,8 @@ class OtherTasks:
             self._computing.assign(pulled.dense)
             if hooks is not None:
                 hooks.test_batch_begin()
-            self._steps.evaluate(batch.data, pulled.rows, batch.inverse)
+            with self._watchdog.watch("an evaluation step"):
+                self._steps.evaluate(batch.data, pulled.rows, batch.inverse)
             if hooks is not None:
                 hooks.test_batch_end(self._running.result())
             batches += 1

@@ -23,6 +23,11 @@ from elastic_keras.worker.pipeline import Pipeline
 from elastic_keras.worker.running_logs import RunningLogs
 from elastic_keras.worker.stats import WorkerStats
 from elastic_keras.worker.step import Steps
+from elastic_keras.worker.watchdog import (
+    Watchdog,
+    WatchedComputing,
+    watched,
+)
 from elastic_keras.worker.window import window
 
 
@@ -36,6 +41,7 @@ class ModelWork:
         data: The job's data, made for this model.
         client: The shards, joined.
         stats: Where steps are counted for the heartbeat.
+        watchdog: Watches steps and data.
     """
 
     def __init__(
@@ -46,12 +52,14 @@ class ModelWork:
         data: JobData,
         client: PsClient,
         stats: WorkerStats,
+        watchdog: Watchdog,
     ) -> None:
         self._config = config
         self._prepared = prepared
         self._steps = steps
         self._data = data
         self._client = client
+        self._watchdog = watchdog
         self._train_logs = RunningLogs(steps.train_metrics)
         self._test_logs = RunningLogs(steps.evaluation_metrics)
         self._computing = TrainComputing(steps, stats, running=self._train_logs)
@@ -86,22 +94,24 @@ class ModelWork:
         """Makes the pipeline of one worker number."""
         config = self._config
         describe = self._describe
+        open_data = watched(self._data.open, self._watchdog)
         others = OtherTasks(
             client=self._client,
-            data=self._data,
+            open_data=open_data,
             steps=self._steps,
             computing=self._computing,
             callbacks=self._callbacks,
             running=self._test_logs,
             report=master.report,
             describe=describe,
+            watchdog=self._watchdog,
         )
         training = config.training
         pipeline = Pipeline(
             client=self._client,
             master=master,
-            computing=self._computing,
-            open_data=self._data.open,
+            computing=WatchedComputing(self._computing, self._watchdog),
+            open_data=open_data,
             other_task=others.do,
             describe=describe,
             window=window(config.staleness, config.cluster.num_workers),

@@ -10,7 +10,7 @@ import sys
 import psutil
 import pytest
 
-from tests.end_to_end.harness import ZOO, write_clicks
+from tests.end_to_end.harness import ZOO, train, write_clicks
 
 pytestmark = pytest.mark.end_to_end
 
@@ -78,6 +78,29 @@ def test_killed_worker_loses_no_record_and_repeats_none(tmp_path, data):
     for shard in result["shards"]:
         assert shard["version"] == 125
     assert out.splitlines()[-1] == str(result["restarts"]["worker"])
+
+
+def test_a_hanging_worker_is_started_again(tmp_path, data):
+    """It holds a task and reserved steps while its heartbeats go on."""
+    done = train(
+        tmp_path / "job",
+        f"--training_data={data}",
+        f"--validation_data={data}",
+        "--num_workers=2",
+        "--max_staleness=2",
+        "--evaluation_steps=50",
+        "--step_timeout_secs=10",
+        model="hanging",
+        environment={"EK_TEST_MARKER": str(tmp_path / "marker")},
+    )
+    result = done.succeeded()
+    assert (tmp_path / "marker").exists()
+    assert result["restarts"]["worker"] >= 1
+    assert result["steps"] == 125
+    log = (tmp_path / "job" / "logs" / "worker-1.log").read_text()
+    assert "This worker is at a training step for 1" in log
+    # Where it hangs is in the log.
+    assert "in _hang" in log
 
 
 def test_interrupt_from_python_stops_the_job(tmp_path, data):

@@ -1,7 +1,6 @@
 """Evaluation, merging and callbacks, against real shards."""
 
 import json
-import types
 
 import keras
 import numpy as np
@@ -16,6 +15,7 @@ from elastic_keras.worker.job_data import TaskBatches
 from elastic_keras.worker.other_tasks import OtherTasks
 from elastic_keras.worker.running_logs import RunningLogs
 from elastic_keras.worker.stats import WorkerStats
+from elastic_keras.worker.watchdog import Watchdog
 from tests.worker.reference import JobSide, dataset
 from tests.worker.stand_ins import Shards
 
@@ -69,13 +69,14 @@ class _Job:
         )
         self.tasks = OtherTasks(
             client=self.client,
-            data=types.SimpleNamespace(open=self._open),
+            open_data=self._open,
             steps=self.steps,
             computing=computing,
             callbacks=callbacks,
             running=self.running,
             report=self.reports.append,
             describe=lambda error: {"error": repr(error)},
+            watchdog=Watchdog(),
         )
 
     def _open(self, task):
