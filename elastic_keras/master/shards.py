@@ -48,7 +48,7 @@ class ShardCalls(Protocol):
 
 
 class Shards:
-    """The shards of a job over gRPC; make it inside the event loop.
+    """The shards of a job over gRPC.
 
     Args:
         config: The job, with the shards' addresses.
@@ -58,7 +58,7 @@ class Shards:
     def __init__(self, config: JobConfig, token: str) -> None:
         self._job_id = config.job_id
         self._clients = [
-            rpc.AioClient(
+            rpc.Client(
                 address,
                 _SERVICE,
                 token=token,
@@ -81,7 +81,8 @@ class Shards:
         """
         await asyncio.gather(
             *(
-                client.call(
+                _call(
+                    client,
                     "Join",
                     ps_pb2.ShardJoinRequest(
                         job_id=self._job_id,
@@ -89,7 +90,7 @@ class Shards:
                         num_shards=self.count,
                         shard_index=shard,
                     ),
-                    retry_for=None,
+                    None,
                 )
                 for shard, client in enumerate(self._clients)
             )
@@ -99,10 +100,11 @@ class Shards:
         self, shard: int, number: int, members: Sequence[int]
     ) -> None:
         """Tells one shard who trains; tries until it has answered."""
-        await self._clients[shard].call(
+        await _call(
+            self._clients[shard],
             "SetMembers",
             ps_pb2.SetMembersRequest(number=number, members=members),
-            retry_for=None,
+            None,
         )
 
     async def flush(self) -> int:
@@ -139,16 +141,26 @@ class Shards:
         return await self._all("GetStatus", tensor_pb2.Empty(), patience)
 
     async def close(self) -> None:
-        """Closes the connections."""
+        """Ends all calls and the connections."""
         for client in self._clients:
-            await client.close()
+            # gRPC waits there until it has cancelled what is under way.
+            await asyncio.to_thread(client.close)
 
     async def _all(
         self, method: str, request: Message, patience: float | None
     ) -> list[Any]:
         return await asyncio.gather(
             *(
-                client.call(method, request, retry_for=patience)
+                _call(client, method, request, patience)
                 for client in self._clients
             )
         )
+
+
+async def _call(
+    client: rpc.Client, method: str, request: Message, patience: float | None
+) -> Any:
+    """Calls one shard; cancelling this ends the call."""
+    return await asyncio.wrap_future(
+        client.call_future(method, request, retry_for=patience)
+    )

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import Any
 
 import grpc
@@ -18,6 +19,31 @@ from elastic_keras.wire.retries import Retry
 DEFAULT_TIMEOUT = 60.0
 DEFAULT_RETRY_FOR = 300.0
 DEFAULT_STREAM_TIMEOUT = 3600.0
+
+
+@dataclass(frozen=True)
+class _Call:
+    """What the attempts of one call share."""
+
+    method: str
+    data: bytes
+    retry: Retry
+    wait_for_ready: bool
+    in_pieces: bool
+
+
+class _SmallReply(Future[Any]):
+    """The reply of a small call; who cancels it ends the call."""
+
+    attempt: Any = None
+
+    def cancel(self) -> bool:
+        """Cancels the call unless it is done."""
+        cancelled = super().cancel()
+        attempt = self.attempt
+        if cancelled and attempt is not None:
+            attempt.cancel()
+        return cancelled
 
 
 class Client:
@@ -90,9 +116,11 @@ class Client:
         Raises:
             RpcError: The call failed for good.
         """
-        data = self._endpoint.serialize(method, request)
-        retry = Retry(timeout or self._timeout, retry_for)
-        return self._run(method, data, retry, wait_for_ready, large)
+        return self._run(
+            self._prepare(
+                method, request, timeout, retry_for, wait_for_ready, large
+            )
+        )
 
     def call_future(
         self,
@@ -107,32 +135,33 @@ class Client:
         """Starts a call; for several servers at once.
 
         Takes the same arguments as `call`. A small call costs no thread; its
-        future's callbacks run in gRPC's thread and must be quick. The future
-        cannot be cancelled; `close` ends it.
+        future's callbacks run in gRPC's thread and must be quick, and
+        cancelling the future ends the call. The future of a large call cannot
+        be cancelled. `close` ends both.
 
         Returns:
             A future of the reply, or of the `RpcError`.
         """
-        future: Future[Any] = Future()
-        future.set_running_or_notify_cancel()
+        future = Future[Any]()
         try:
-            data = self._endpoint.serialize(method, request)
+            call = self._prepare(
+                method, request, timeout, retry_for, wait_for_ready, large
+            )
         except RpcError as error:
             future.set_exception(error)
             return future
-        retry = Retry(timeout or self._timeout, retry_for)
-        if large or len(data) > LARGE_BYTES:
+        if call.in_pieces:
+            future.set_running_or_notify_cancel()
             # Pieces are read by a thread, which next to megabytes is cheap.
             # No pool: a bounded one full of waiting pulls would hold back
             # the push that they wait for.
             threading.Thread(
-                target=self._finish_large,
-                args=(future, method, data, retry, wait_for_ready),
-                daemon=True,
+                target=self._finish_large, args=(future, call), daemon=True
             ).start()
-        else:
-            self._start(future, method, data, retry, wait_for_ready)
-        return future
+            return future
+        reply = _SmallReply()
+        self._start(reply, call)
+        return reply
 
     def stream(
         self,
@@ -186,26 +215,33 @@ class Client:
         self._closed.set()
         self._channel.close()
 
-    def _run(
+    def _prepare(
         self,
         method: str,
-        data: bytes,
-        retry: Retry,
+        request: Message,
+        timeout: float | None,
+        retry_for: float | None,
         wait_for_ready: bool,
         large: bool,
-    ) -> Any:
-        in_pieces = large or len(data) > LARGE_BYTES
-        attempt = self._attempt_in_pieces if in_pieces else self._attempt
+    ) -> _Call:
+        data = self._endpoint.serialize(method, request)
+        return _Call(
+            method,
+            data,
+            Retry(timeout or self._timeout, retry_for),
+            wait_for_ready,
+            in_pieces=large or len(data) > LARGE_BYTES,
+        )
+
+    def _run(self, call: _Call) -> Any:
+        attempt = self._attempt_in_pieces if call.in_pieces else self._attempt
         while True:
             try:
-                raw = attempt(
-                    method, data, retry.attempt_timeout(), wait_for_ready
-                )
-                return self._endpoint.parse(method, raw)
+                return self._endpoint.parse(call.method, attempt(call))
             except ValueError as error:
-                raise self._closed_error(method, error) from error
+                raise self._closed_error(call.method, error) from error
             except grpc.RpcError as error:
-                self._pause(method, retry, error)
+                self._pause(call.method, call.retry, error)
 
     def _pause(self, method: str, retry: Retry, error: grpc.RpcError) -> None:
         """Waits before the next attempt, or raises."""
@@ -217,24 +253,20 @@ class Client:
         # gRPC raises ValueError for a call on a closed channel.
         return self._endpoint.error(method, "CANCELLED", str(error))
 
-    def _attempt(
-        self, method: str, data: bytes, timeout: float, wait_for_ready: bool
-    ) -> bytes:
-        return self._unary[method](
-            data,
-            timeout=timeout,
-            metadata=self._endpoint.metadata,
-            wait_for_ready=wait_for_ready,
-        )
+    def _options(self, call: _Call) -> dict[str, Any]:
+        """Returns gRPC's options of a call's next attempt."""
+        return {
+            "timeout": call.retry.attempt_timeout(),
+            "metadata": self._endpoint.metadata,
+            "wait_for_ready": call.wait_for_ready,
+        }
 
-    def _attempt_in_pieces(
-        self, method: str, data: bytes, timeout: float, wait_for_ready: bool
-    ) -> bytes:
+    def _attempt(self, call: _Call) -> bytes:
+        return self._unary[call.method](call.data, **self._options(call))
+
+    def _attempt_in_pieces(self, call: _Call) -> bytes:
         pieces = self._exchange(
-            cut(data, method),
-            timeout=timeout,
-            metadata=self._endpoint.metadata,
-            wait_for_ready=wait_for_ready,
+            cut(call.data, call.method), **self._options(call)
         )
         assembler = Assembler(self._max_message_bytes)
         try:
@@ -244,68 +276,61 @@ class Client:
         except WireError as error:
             pieces.cancel()
             raise self._endpoint.error(
-                method, "DATA_LOSS", str(error)
+                call.method, "DATA_LOSS", str(error)
             ) from error
 
-    def _finish_large(
-        self,
-        future: "Future[Any]",
-        method: str,
-        data: bytes,
-        retry: Retry,
-        wait_for_ready: bool,
-    ) -> None:
+    def _finish_large(self, future: "Future[Any]", call: _Call) -> None:
         try:
-            reply = self._run(method, data, retry, wait_for_ready, True)
+            reply = self._run(call)
         except Exception as error:
             future.set_exception(error)
         else:
             future.set_result(reply)
 
-    def _start(
-        self,
-        future: "Future[Any]",
-        method: str,
-        data: bytes,
-        retry: Retry,
-        wait_for_ready: bool,
-    ) -> None:
+    def _start(self, future: _SmallReply, call: _Call) -> None:
         """Makes one attempt of a small call in the background."""
-
-        def finish(call: Any) -> None:
-            try:
-                reply = self._endpoint.parse(method, call.result())
-            except grpc.FutureCancelledError:
-                future.set_exception(
-                    self._endpoint.error(
-                        method, "CANCELLED", "the client was closed"
-                    )
-                )
-            except grpc.RpcError as error:
-                pause = retry.pause(error.code().name)
-                if pause is None or self._closed.is_set():
-                    future.set_exception(self._endpoint.failed(method, error))
-                    return
-                again = threading.Timer(
-                    pause,
-                    self._start,
-                    (future, method, data, retry, wait_for_ready),
-                )
-                again.daemon = True
-                again.start()
-            except Exception as error:
-                future.set_exception(error)
-            else:
-                future.set_result(reply)
-
+        if future.cancelled():
+            return
         try:
-            call = self._unary[method].future(
-                data,
-                timeout=retry.attempt_timeout(),
-                metadata=self._endpoint.metadata,
-                wait_for_ready=wait_for_ready,
+            attempt = self._unary[call.method].future(
+                call.data, **self._options(call)
             )
         except ValueError as error:
-            future.set_exception(self._closed_error(method, error))
+            _settle(future, self._closed_error(call.method, error))
             return
-        call.add_done_callback(finish)
+        future.attempt = attempt
+        attempt.add_done_callback(lambda done: self._finish(future, call, done))
+        if future.cancelled():
+            # Too early to have known of this attempt.
+            attempt.cancel()
+
+    def _finish(self, future: _SmallReply, call: _Call, attempt: Any) -> None:
+        """Takes what a small call's attempt came to, or tries again."""
+        future.attempt = None
+        try:
+            outcome = self._endpoint.parse(call.method, attempt.result())
+        except grpc.FutureCancelledError:
+            outcome = self._endpoint.error(
+                call.method, "CANCELLED", "the client was closed"
+            )
+        except grpc.RpcError as error:
+            pause = call.retry.pause(error.code().name)
+            if pause is not None and not self._closed.is_set():
+                again = threading.Timer(pause, self._start, (future, call))
+                again.daemon = True
+                again.start()
+                return
+            outcome = self._endpoint.failed(call.method, error)
+        except Exception as error:
+            outcome = error
+        _settle(future, outcome)
+
+
+def _settle(future: _SmallReply, outcome: Any) -> None:
+    """Gives a future its reply or error unless it was cancelled."""
+    if not future.set_running_or_notify_cancel():
+        return
+    if isinstance(outcome, Exception):
+        future.set_exception(outcome)
+    else:
+        future.set_result(outcome)

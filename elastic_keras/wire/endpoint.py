@@ -1,4 +1,4 @@
-"""What synchronous and asynchronous clients share: bytes and errors."""
+"""What a client knows of its server: methods, bytes and errors."""
 
 from typing import Any
 

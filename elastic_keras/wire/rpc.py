@@ -1,6 +1,5 @@
 """Servers and clients of the services in `protos/`: the public names."""
 
-from elastic_keras.wire.aio_client import AioClient
 from elastic_keras.wire.client import Client
 from elastic_keras.wire.errors import Refused, RpcError, WireError
 from elastic_keras.wire.handshake import PROTOCOL_VERSION, check_join
@@ -14,7 +13,6 @@ from elastic_keras.wire.server import (
 __all__ = [
     "LARGE_BYTES",
     "PROTOCOL_VERSION",
-    "AioClient",
     "Client",
     "Refused",
     "RpcError",

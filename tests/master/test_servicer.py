@@ -62,7 +62,14 @@ class _Bench:
         entry = _MASTER.methods_by_name[method].input_type.name
         module = tensor_pb2 if entry == "Empty" else master_pb2
         request = getattr(module, entry)(**fields)
-        return await self.client.call(method, request)
+        return await asyncio.wrap_future(
+            self.client.call_future(method, request)
+        )
+
+    async def watch(self):
+        """Returns all that the job's watchers are told."""
+        stream = self.client.stream("WatchJob", tensor_pb2.Empty())
+        return await asyncio.to_thread(list, stream)
 
 
 @contextlib.asynccontextmanager
@@ -88,14 +95,14 @@ async def _bench(tmp_path, scan=None, **options):
     )
     await shard_server.start()
     await server.start()
-    client = rpc.AioClient(addresses[0], _MASTER, token=_TOKEN)
+    client = rpc.Client(addresses[0], _MASTER, token=_TOKEN)
     run = asyncio.create_task(job.run())
     try:
         yield _Bench(job, client, shard)
     finally:
         run.cancel()
         await asyncio.gather(run, return_exceptions=True)
-        await client.close()
+        client.close()
         await server.stop(0)
         await shards.close()
         await shard_server.stop(0)
@@ -157,12 +164,7 @@ def test_a_whole_job_over_grpc(tmp_path):
             )
             stop = await bench.call("GetTask", worker=worker, call=4)
             assert stop.kind == master_pb2.TASK_STOP
-            seen = [
-                status
-                async for status in bench.client.stream(
-                    "WatchJob", tensor_pb2.Empty()
-                )
-            ]
+            seen = await bench.watch()
             assert seen[-1].phase == "succeeded"
             assert seen[-1].records_done == seen[-1].records_expected == 6
             assert [call for call, _ in bench.shard.calls] == [
@@ -208,10 +210,7 @@ def test_bad_data_ends_the_job_with_exit_code_2(tmp_path):
 
     async def main():
         async with _bench(tmp_path, scan=scan) as bench:
-            async for status in bench.client.stream(
-                "WatchJob", tensor_pb2.Empty()
-            ):
-                last = status
+            last = (await bench.watch())[-1]
             assert last.phase == "failed"
             assert last.exit_code == 2
             assert last.error.startswith("No such file")
@@ -271,10 +270,7 @@ def test_stop_job(tmp_path):
             task = await bench.call("GetTask", worker=worker)
             assert task.kind == master_pb2.TASK_STOP
             assert (await bench.call("Heartbeat", worker=worker)).stop
-            async for status in bench.client.stream(
-                "WatchJob", tensor_pb2.Empty()
-            ):
-                last = status
+            last = (await bench.watch())[-1]
             assert (last.phase, last.error) == ("stopped", "enough")
 
     asyncio.run(main())

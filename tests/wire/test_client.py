@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Callable
+from concurrent.futures import CancelledError
 
 import pytest
 
@@ -306,6 +307,7 @@ def test_close_ends_calls(unix_address, serve, connect):
         lambda: client.call("Flush", EMPTY),
         lambda: client.call("Flush", EMPTY, large=True),
         lambda: client.call_future("Flush", EMPTY).result(PATIENCE),
+        lambda: list(client.stream("Flush", EMPTY)),
     ):
         with pytest.raises(rpc.RpcError) as caught:
             call()
@@ -318,6 +320,60 @@ def test_close_ends_a_call_between_its_attempts(unix_address, connect):
         client.call_future("Flush", EMPTY, wait_for_ready=False, large=large)
         for large in (False, True)
     ]
+    client.close()
+    for future in futures:
+        with pytest.raises(rpc.RpcError):
+            future.result(PATIENCE)
+
+
+def test_a_cancelled_call_ends_its_handler(unix_address, serve, connect):
+    servicer = ShardStandIn()
+    serve(servicer, SHARD, unix_address)
+    client = connect(unix_address, SHARD)
+    future = client.call_future("GetStatus", EMPTY)
+    _until(lambda: servicer.waiting == 1)
+    assert future.cancel()
+    with pytest.raises(CancelledError):
+        future.result(PATIENCE)
+    _until(lambda: servicer.ended["GetStatus"] == 1)
+    assert client.call("Flush", EMPTY).version == 5
+    assert servicer.waiting == 0
+
+
+def test_a_cancelled_call_is_not_tried_again(unix_address, serve, connect):
+    servicer = ShardStandIn(unavailable=1000)
+    serve(servicer, SHARD, unix_address)
+    client = connect(unix_address, SHARD)
+    future = client.call_future(
+        "GetProgress", ps_pb2.ProgressRequest(), retry_for=None
+    )
+    _until(lambda: servicer.calls["GetProgress"] >= 4)
+    assert future.cancel()
+    calls = servicer.calls["GetProgress"]
+    time.sleep(1)
+    # One may have been under way.
+    assert servicer.calls["GetProgress"] <= calls + 1
+
+
+def test_a_call_that_is_done_cannot_be_cancelled(unix_address, serve, connect):
+    serve(ShardStandIn(), SHARD, unix_address)
+    client = connect(unix_address, SHARD)
+    future = client.call_future("Flush", EMPTY)
+    assert future.result(PATIENCE).version == 5
+    assert not future.cancel()
+    assert future.result(PATIENCE).version == 5
+
+
+def test_close_ends_retries_that_never_give_up(unix_address, serve, connect):
+    servicer = ShardStandIn(unavailable=1000)
+    serve(servicer, SHARD, unix_address)
+    client = connect(unix_address, SHARD)
+    request = ps_pb2.ProgressRequest()
+    futures = [
+        client.call_future("GetProgress", request, large=large, retry_for=None)
+        for large in (False, True)
+    ]
+    _until(lambda: servicer.calls["GetProgress"] >= 6)
     client.close()
     for future in futures:
         with pytest.raises(rpc.RpcError):
