@@ -127,7 +127,11 @@ class JobCallbacks:
             self._open.discard(block)
             getattr(self._list, task.hook)(logs)
         self._tell_learning_rates()
-        return {"stop": bool(self._model.stop_training)}
+        stop = bool(self._model.stop_training)
+        if stop and edge == "begin":
+            # As in Keras, it acts after the next batch.
+            self.wants_train_batches = True
+        return {"stop": stop}
 
     def _begin(self, block: str) -> None:
         """Calls a block's begin hook, unless it has begun already.

@@ -233,6 +233,22 @@ def test_a_batch_hook_can_stop_training_after_its_batch(hook):
     assert job.stopped == 1
 
 
+@pytest.mark.parametrize("hook", ["on_train_begin", "on_epoch_begin"])
+def test_a_begin_hook_can_stop_training_after_the_next_batch(hook):
+    callback = keras.callbacks.Callback()
+    setattr(
+        callback, hook, lambda *_: setattr(job.model, "stop_training", True)
+    )
+    job = _Job(callback)
+    assert not job.callbacks.wants_train_batches
+    job.run(hook)
+    assert job.callbacks.wants_train_batches
+    job.callbacks.train_batch_begin()
+    assert job.stopped == 0
+    job.callbacks.train_batch_end({})
+    assert job.stopped == 1
+
+
 def test_running_logs_begin_anew_with_the_epoch_and_the_evaluation():
     job = _Job(_Batches(), _TestBatches())
     job.run("on_train_begin")
