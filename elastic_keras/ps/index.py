@@ -31,6 +31,7 @@ from elastic_keras.ps.index_search import (
     OLD_CAPACITY,
     ROWS,
     STATE_SIZE,
+    Parts,
     find,
 )
 from elastic_keras.ps.memory import Reservation
@@ -95,18 +96,7 @@ class Index:
             Row numbers, `NOT_FOUND` for unknown ids: uint32, (n,).
         """
         rows = np.empty(len(ids), dtype=np.uint32)
-        find(
-            ids,
-            rows,
-            self._new.tags,
-            self._new.refs,
-            self._old.tags,
-            self._old.refs,
-            self._state,
-            self._words,
-            self._record,
-            np.uint64(wanted),
-        )
+        find(ids, rows, self._parts(), np.uint64(wanted))
         return rows
 
     def find_or_insert(self, ids: np.ndarray) -> np.ndarray:
@@ -135,17 +125,7 @@ class Index:
         begin = 0
         while begin < n:
             done = find_or_insert(
-                ids,
-                begin,
-                min(begin + _BLOCK, n),
-                rows,
-                self._new.tags,
-                self._new.refs,
-                self._old.tags,
-                self._old.refs,
-                self._state,
-                self._words,
-                self._record,
+                ids, begin, min(begin + _BLOCK, n), rows, self._parts()
             )
             if done == FULL:
                 self._rebuild()
@@ -166,6 +146,18 @@ class Index:
         index.find_or_insert(ids)
         index._finish()
         index._rebuild()
+
+    def _parts(self) -> Parts:
+        """Returns the index as kernels take it."""
+        return Parts(
+            self._new.tags,
+            self._new.refs,
+            self._old.tags,
+            self._old.refs,
+            self._state,
+            self._words,
+            self._record,
+        )
 
     def _grow(self) -> None:
         """Begins a larger table."""
@@ -188,15 +180,7 @@ class Index:
 
     def _finish(self) -> bool:
         """Moves what is still in the old table."""
-        done = move_all(
-            self._new.tags,
-            self._new.refs,
-            self._old.tags,
-            self._old.refs,
-            self._state,
-            self._words,
-            self._record,
-        )
+        done = move_all(self._parts())
         self._give_back()
         return bool(done)
 
@@ -218,13 +202,7 @@ class Index:
             self._new = _Buckets(int(self._state[CAPACITY]) + self._overflow)
             self._old = _Buckets(1)
             self._state[FRONTIER] = END
-            if fill(
-                self._new.tags,
-                self._new.refs,
-                self._state,
-                self._words,
-                self._record,
-            ):
+            if fill(self._parts()):
                 return
 
     def _set_limit(self) -> None:

@@ -18,6 +18,7 @@ from elastic_keras.ps.index_search import (
     home_of,
     id_of,
     mix,
+    pointers,
     settle,
     tag_of,
 )
@@ -50,60 +51,46 @@ def _place(tags, refs, last, mixed, capacity, row):  # type: ignore[no-untyped-d
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _move(  # type: ignore[no-untyped-def]
-    budget, tags, refs, last, old_tags, old_refs, old_last, state, words, record
-):
+def _move(budget, at, last, old_last):  # type: ignore[no-untyped-def]
     """Moves at least `budget` buckets, up to the next empty one.
 
     An empty bucket has only buckets of lower hashes before it, so that a
     frontier drawn there cuts no search in two.
     """
-    capacity, old_capacity = state[CAPACITY], state[OLD_CAPACITY]
-    cursor = state[CURSOR]
+    capacity, old_capacity = at.state[CAPACITY], at.state[OLD_CAPACITY]
+    cursor = at.state[CURSOR]
     final = np.int64(old_last)
     stop = min(cursor + budget, final)
     while True:
         end = min(cursor + CHUNK, final)
         for bucket in range(cursor, end):
-            if old_tags[bucket] != EMPTY:
-                prefetch(words, np.uint64(old_refs[bucket]) * record)
+            if at.old_tags[bucket] != EMPTY:
+                prefetch(at.words, np.uint64(at.old_refs[bucket]) * at.record)
         for bucket in range(cursor, end):
-            if old_tags[bucket] == EMPTY:
+            if at.old_tags[bucket] == EMPTY:
                 if bucket >= stop:
                     end = bucket
                     break
             else:
-                row = old_refs[bucket]
-                mixed = mix(id_of(words, record, row))
-                if not _place(tags, refs, last, mixed, capacity, row):
+                row = at.old_refs[bucket]
+                mixed = mix(id_of(at.words, at.record, row))
+                if not _place(at.tags, at.refs, last, mixed, capacity, row):
                     return False
         cursor = end
-        if cursor >= stop and old_tags[cursor] == EMPTY:
+        if cursor >= stop and at.old_tags[cursor] == EMPTY:
             break
     cursor += 1
-    state[CURSOR] = cursor
+    at.state[CURSOR] = cursor
     if cursor >= old_capacity:
-        state[FRONTIER] = END
+        at.state[FRONTIER] = END
     else:
         # The least high half whose home is at the cursor or behind it.
-        state[FRONTIER] = -(-(cursor << 32) // old_capacity)
+        at.state[FRONTIER] = -(-(cursor << 32) // old_capacity)
     return True
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def find_or_insert(  # type: ignore[no-untyped-def]
-    ids,
-    begin,
-    stop,
-    rows,
-    new_tags,
-    new_refs,
-    was_tags,
-    was_refs,
-    states,
-    records,
-    record,
-):
+def find_or_insert(ids, begin, stop, rows, arrays):  # type: ignore[no-untyped-def]
     """Looks ids up and gives new ones the next row numbers.
 
     The ids of new rows are written into their records, nothing else.
@@ -112,69 +99,42 @@ def find_or_insert(  # type: ignore[no-untyped-def]
         ids: int64, (n,).
         begin, stop: The ids to work on.
         rows: Receives the rows' numbers, uint32, (n,).
-        new_tags, new_refs, was_tags, was_refs, states: The index.
-        records: The records as uint32.
-        record: Words of a record.
+        arrays: The index.
 
     Returns:
         `stop` when all is done, less when the index must grow first, or
         `FULL` when the overflow buckets are full; then the index must be
         rebuilt and the call repeated.
     """
-    tags, refs = pointer(new_tags), pointer(new_refs)
-    old_tags, old_refs = pointer(was_tags), pointer(was_refs)
-    last = np.uint64(len(new_tags) - 1)
-    old_last = np.uint64(len(was_tags) - 1)
-    state, words, wanted_ids = pointer(states), pointer(records), pointer(ids)
+    at, wanted_ids = pointers(arrays), pointer(ids)
+    last = np.uint64(len(arrays.tags) - 1)
+    old_last = np.uint64(len(arrays.old_tags) - 1)
     hash_array = np.empty(CHUNK, dtype=np.uint64)
     bucket_array = np.empty(CHUNK, dtype=np.uint64)
     hashes, buckets = pointer(hash_array), pointer(bucket_array)
     base = begin
     while base < stop:
         m = min(CHUNK, stop - base)
-        before = state[ROWS]
-        if before + m > state[LIMIT]:
+        before = at.state[ROWS]
+        if before + m > at.state[LIMIT]:
             return base
-        frontier = np.uint64(state[FRONTIER])
-        begin_search(
-            wanted_ids,
-            base,
-            m,
-            hashes,
-            buckets,
-            tags,
-            refs,
-            old_tags,
-            old_refs,
-            state,
-            words,
-            record,
-            record,
-        )
+        begin_search(wanted_ids, base, m, hashes, buckets, at, at.record)
+        frontier = np.uint64(at.state[FRONTIER])
         for i in range(m):
-            row_id = ids[base + i]
-            row = np.uint32(state[ROWS])
-            if (hashes[i] >> _S32) < frontier:
+            row_id, mixed, bucket = ids[base + i], hashes[i], buckets[i]
+            row = np.uint32(at.state[ROWS])
+            if (mixed >> _S32) < frontier:
                 found = _settle_or_put(
-                    tags,
-                    refs,
-                    last,
-                    words,
-                    record,
-                    buckets[i],
-                    hashes[i],
-                    row_id,
-                    row,
+                    at.tags, at.refs, last, at, bucket, mixed, row_id, row
                 )
             else:
                 found = _settle_or_put(
-                    old_tags,
-                    old_refs,
+                    at.old_tags,
+                    at.old_refs,
                     old_last,
-                    words,
-                    record,
-                    buckets[i],
-                    hashes[i],
+                    at,
+                    bucket,
+                    mixed,
                     row_id,
                     row,
                 )
@@ -182,27 +142,16 @@ def find_or_insert(  # type: ignore[no-untyped-def]
                 return FULL
             rows[base + i] = found
             if found == row:
-                start = np.uint64(row) * record
+                start = np.uint64(row) * at.record
                 bits = np.uint64(row_id)
-                words[start] = np.uint32(bits & _LOW_HALF)
-                words[start + _ONE] = np.uint32(bits >> _S32)
-                state[ROWS] = np.int64(row) + 1
-        inserted = state[ROWS] - before
+                at.words[start] = np.uint32(bits & _LOW_HALF)
+                at.words[start + _ONE] = np.uint32(bits >> _S32)
+                at.state[ROWS] = np.int64(row) + 1
+        inserted = at.state[ROWS] - before
         if (
             inserted > 0
-            and state[FRONTIER] < END
-            and not _move(
-                inserted * _MOVES,
-                tags,
-                refs,
-                last,
-                old_tags,
-                old_refs,
-                old_last,
-                state,
-                words,
-                record,
-            )
+            and at.state[FRONTIER] < END
+            and not _move(inserted * _MOVES, at, last, old_last)
         ):
             return FULL
         base += m
@@ -212,12 +161,10 @@ def find_or_insert(  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _settle_or_put(  # type: ignore[no-untyped-def]
-    tags, refs, last, words, record, bucket, mixed, row_id, new_row
-):
+def _settle_or_put(tags, refs, last, at, bucket, mixed, row_id, new_row):  # type: ignore[no-untyped-def]
     """Returns an id's row, `new_row` put in its place, or `NOT_FOUND`."""
     tag = tag_of(mixed)
-    bucket = settle(tags, refs, words, record, bucket, tag, row_id)
+    bucket = settle(tags, refs, at.words, at.record, bucket, tag, row_id)
     if tags[bucket] != EMPTY:
         return refs[bucket]
     if bucket == last:
@@ -228,32 +175,25 @@ def _settle_or_put(  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def move_all(  # type: ignore[no-untyped-def]
-    new_tags, new_refs, was_tags, was_refs, states, records, record
-):
+def move_all(arrays):  # type: ignore[no-untyped-def]
     """Moves what is still in the old table; False when there is no bucket."""
+    old_count = len(arrays.old_tags)
     return _move(
-        len(was_tags),
-        pointer(new_tags),
-        pointer(new_refs),
-        np.uint64(len(new_tags) - 1),
-        pointer(was_tags),
-        pointer(was_refs),
-        np.uint64(len(was_tags) - 1),
-        pointer(states),
-        pointer(records),
-        record,
+        old_count,
+        pointers(arrays),
+        np.uint64(len(arrays.tags) - 1),
+        np.uint64(old_count - 1),
     )
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def fill(new_tags, new_refs, states, records, record):  # type: ignore[no-untyped-def]
+def fill(arrays):  # type: ignore[no-untyped-def]
     """Puts every row into an empty table; False when there is no bucket."""
-    tags, refs, words = pointer(new_tags), pointer(new_refs), pointer(records)
-    last = np.uint64(len(new_tags) - 1)
-    capacity = states[CAPACITY]
-    for row in range(states[ROWS]):
-        mixed = mix(id_of(words, record, row))
-        if not _place(tags, refs, last, mixed, capacity, np.uint32(row)):
+    at = pointers(arrays)
+    last = np.uint64(len(arrays.tags) - 1)
+    capacity = at.state[CAPACITY]
+    for row in range(at.state[ROWS]):
+        mixed = mix(id_of(at.words, at.record, row))
+        if not _place(at.tags, at.refs, last, mixed, capacity, np.uint32(row)):
             return False
     return True

@@ -1,5 +1,7 @@
 """Finding ids among the buckets of an index (see `index`)."""
 
+from typing import Any, NamedTuple
+
 import numpy as np
 from numba import njit
 
@@ -27,6 +29,40 @@ _S27, _S32, _S33 = map(np.uint64, (27, 32, 33))
 _TAG_MASK = np.uint64(0xFF)
 _ONE = np.uint64(1)
 _LINE_WORDS = np.uint64(16)
+
+
+class Parts(NamedTuple):
+    """What a search needs: arrays from Python, pointers inside kernels.
+
+    Attributes:
+        tags, refs: The buckets of the table.
+        old_tags, old_refs: Those of the table before, while it is moved.
+        state: See `ROWS` and the names below it.
+        words: The records as uint32.
+        record: Words of a record.
+    """
+
+    tags: Any
+    refs: Any
+    old_tags: Any
+    old_refs: Any
+    state: Any
+    words: Any
+    record: Any
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def pointers(arrays):  # type: ignore[no-untyped-def]
+    """Returns an index's parts as pointers."""
+    return Parts(
+        pointer(arrays.tags),
+        pointer(arrays.refs),
+        pointer(arrays.old_tags),
+        pointer(arrays.old_refs),
+        pointer(arrays.state),
+        pointer(arrays.words),
+        arrays.record,
+    )
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -77,133 +113,88 @@ def settle(tags, refs, words, record, bucket, tag, row_id):  # type: ignore[no-u
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def begin_search(  # type: ignore[no-untyped-def]
-    ids,
-    base,
-    m,
-    hashes,
-    buckets,
-    tags,
-    refs,
-    old_tags,
-    old_refs,
-    state,
-    words,
-    record,
-    wanted,
-):
+def begin_search(ids, base, m, hashes, buckets, at, wanted):  # type: ignore[no-untyped-def]
     """Finds candidates of m ids and asks for their rows' memory.
 
     Args:
+        ids: The ids.
+        base: The first to work on.
+        m: How many.
+        hashes, buckets: Receive the ids' hashes and candidates.
+        at: The index.
         wanted: Words of a record that will be read.
     """
-    frontier = np.uint64(state[FRONTIER])
+    frontier = np.uint64(at.state[FRONTIER])
     for i in range(m):
         mixed = mix(ids[base + i])
         hashes[i] = mixed
         if (mixed >> _S32) < frontier:
-            home = home_of(mixed, state[CAPACITY])
-            prefetch(tags, home)
-            prefetch(refs, home)
+            home = home_of(mixed, at.state[CAPACITY])
+            prefetch(at.tags, home)
+            prefetch(at.refs, home)
         else:
-            home = home_of(mixed, state[OLD_CAPACITY])
-            prefetch(old_tags, home)
-            prefetch(old_refs, home)
+            home = home_of(mixed, at.state[OLD_CAPACITY])
+            prefetch(at.old_tags, home)
+            prefetch(at.old_refs, home)
         buckets[i] = home
     for i in range(m):
         mixed = hashes[i]
         tag = tag_of(mixed)
         row = np.uint32(0)
         if (mixed >> _S32) < frontier:
-            bucket = _candidate(tags, buckets[i], tag)
-            found = tags[bucket] != EMPTY
+            bucket = _candidate(at.tags, buckets[i], tag)
+            found = at.tags[bucket] != EMPTY
             if found:
-                row = refs[bucket]
+                row = at.refs[bucket]
         else:
-            bucket = _candidate(old_tags, buckets[i], tag)
-            found = old_tags[bucket] != EMPTY
+            bucket = _candidate(at.old_tags, buckets[i], tag)
+            found = at.old_tags[bucket] != EMPTY
             if found:
-                row = old_refs[bucket]
+                row = at.old_refs[bucket]
         buckets[i] = bucket
         if found:
-            start = np.uint64(row) * record
+            start = np.uint64(row) * at.record
             for line in range(np.uint64(0), wanted, _LINE_WORDS):
-                prefetch(words, start + line)
-            prefetch(words, start + wanted - _ONE)
+                prefetch(at.words, start + line)
+            prefetch(at.words, start + wanted - _ONE)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _end_search(  # type: ignore[no-untyped-def]
-    row_id, mixed, bucket, tags, refs, old_tags, old_refs, state, words, record
-):
-    """Returns the row of an id, or `NOT_FOUND`."""
-    tag = tag_of(mixed)
-    if (mixed >> _S32) < np.uint64(state[FRONTIER]):
-        bucket = settle(tags, refs, words, record, bucket, tag, row_id)
-        return refs[bucket] if tags[bucket] != EMPTY else NOT_FOUND
-    bucket = settle(old_tags, old_refs, words, record, bucket, tag, row_id)
-    return old_refs[bucket] if old_tags[bucket] != EMPTY else NOT_FOUND
+def _row_in(tags, refs, at, bucket, mixed, row_id):  # type: ignore[no-untyped-def]
+    """Returns the row of an id in one of the tables, or `NOT_FOUND`."""
+    bucket = settle(
+        tags, refs, at.words, at.record, bucket, tag_of(mixed), row_id
+    )
+    return refs[bucket] if tags[bucket] != EMPTY else NOT_FOUND
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def find(  # type: ignore[no-untyped-def]
-    ids,
-    rows,
-    new_tags,
-    new_refs,
-    was_tags,
-    was_refs,
-    states,
-    records,
-    record,
-    wanted,
-):
+def find(ids, rows, arrays, wanted):  # type: ignore[no-untyped-def]
     """Looks ids up.
 
     Args:
         ids: int64, (n,).
         rows: Receives the rows' numbers or `NOT_FOUND`, uint32, (n,).
-        new_tags, new_refs, was_tags, was_refs, states: The index.
-        records: The records as uint32.
-        record: Words of a record.
+        arrays: The index.
         wanted: Words of a record to bring into the cache.
     """
-    tags, refs = pointer(new_tags), pointer(new_refs)
-    old_tags, old_refs = pointer(was_tags), pointer(was_refs)
-    state, words, wanted_ids = pointer(states), pointer(records), pointer(ids)
+    at, wanted_ids = pointers(arrays), pointer(ids)
     hash_array = np.empty(CHUNK, dtype=np.uint64)
     bucket_array = np.empty(CHUNK, dtype=np.uint64)
     hashes, buckets = pointer(hash_array), pointer(bucket_array)
     n = len(ids)
     for base in range(0, n, CHUNK):
         m = min(CHUNK, n - base)
-        begin_search(
-            wanted_ids,
-            base,
-            m,
-            hashes,
-            buckets,
-            tags,
-            refs,
-            old_tags,
-            old_refs,
-            state,
-            words,
-            record,
-            wanted,
-        )
+        begin_search(wanted_ids, base, m, hashes, buckets, at, wanted)
+        frontier = np.uint64(at.state[FRONTIER])
         for i in range(m):
-            rows[base + i] = _end_search(
-                ids[base + i],
-                hashes[i],
-                buckets[i],
-                tags,
-                refs,
-                old_tags,
-                old_refs,
-                state,
-                words,
-                record,
-            )
+            row_id, mixed, bucket = ids[base + i], hashes[i], buckets[i]
+            if (mixed >> _S32) < frontier:
+                row = _row_in(at.tags, at.refs, at, bucket, mixed, row_id)
+            else:
+                row = _row_in(
+                    at.old_tags, at.old_refs, at, bucket, mixed, row_id
+                )
+            rows[base + i] = row
     # What the pointers point to must last until here.
     hash_array[0] = bucket_array[0]
