@@ -10,9 +10,10 @@ import numpy as np
 from elastic_keras import routing
 from elastic_keras.config import StalenessOptions
 from elastic_keras.ps.answers import Outcome, Pulled, PushResult
+from elastic_keras.ps.books import Books
 from elastic_keras.ps.buffer import GradientBuffer
 from elastic_keras.ps.errors import BadRequestError, NotReadyError
-from elastic_keras.ps.ledger import Ledger, check_key
+from elastic_keras.ps.ledger import check_key
 from elastic_keras.ps.parameters import Empty, Parameters
 from elastic_keras.ps.push import (
     MAX_MEMBER,
@@ -25,8 +26,8 @@ from elastic_keras.ps.push import (
     check_table,
     is_finite,
 )
-from elastic_keras.ps.staleness import Judgement, Staleness
-from elastic_keras.ps.status import ShardReport, make_report, report_tables
+from elastic_keras.ps.staleness import Judgement
+from elastic_keras.ps.status import ShardReport
 from elastic_keras.signature import ModelSignature
 
 
@@ -53,16 +54,11 @@ class Shard:
         self.index = index
         self.num_shards = num_shards
         self._options = options
-        # Serialises updates; taken before `_lock`.
+        # Serialises updates.
         self._update_lock = threading.Lock()
-        # Guards all below; never held over a kernel.
-        self._lock = threading.Lock()
-        self._staleness = Staleness(options)
-        self._ledger = Ledger()
+        self._books = Books(options)
         self._parameters: Parameters | None = None
         self._initialized = False
-        self._finalized = 0
-        self._duplicates = 0
         self._failure: BaseException | None = None
         # Has its own order: only touched under `_update_lock`.
         self._buffer = GradientBuffer(options.grads_to_wait)
@@ -83,7 +79,7 @@ class Shard:
     @property
     def version(self) -> int:
         """Pushes applied."""
-        return self._staleness.version
+        return self._books.version
 
     @property
     def initialized(self) -> bool:
@@ -193,8 +189,7 @@ class Shard:
             raise BadRequestError(
                 f"members: must be unique. Received: members={list(members)}"
             )
-        with self._lock:
-            changed = self._staleness.set_members(number, list(members))
+        changed = self._books.set_members(number, members)
         self._tell()
         return changed
 
@@ -214,8 +209,7 @@ class Shard:
         """
         check_range("member", member, MAX_MEMBER)
         check_range("step", step, MAX_STEP)
-        with self._lock:
-            return self._staleness.may_pull(member, step, recompute=recompute)
+        return self._books.may_pull(member, step, recompute=recompute)
 
     def pull(
         self,
@@ -241,10 +235,7 @@ class Shard:
             name = f"tables[{parameters.signature.tables[table].name}]"
             check_ids(name, ids, self.index, self.num_shards)
         # Before anything is read: the values may hold more, never less.
-        with self._lock:
-            version = self._staleness.version
-            newest = version + self._finalized
-            iterations = parameters.iterations
+        version, newest, iterations = self._books.versions(parameters)
         dense = states = None
         if parameters.has_dense and dense_version != newest:
             dense, states = parameters.read_dense(empty)
@@ -273,62 +264,35 @@ class Shard:
         )
         nonfinite = push.gradients is None or not is_finite(push.gradients)
         with self._update_lock:
-            result, judgement = self._settle(push, nonfinite)
+            result, judgement = self._books.judge(push, nonfinite)
             if judgement is not None:
                 result = self._take(push, judgement)
         if result.outcome is not Outcome.REFUSED:
             self._tell()
         return result
 
-    def _settle(
-        self, push: Push, nonfinite: bool
-    ) -> tuple[PushResult, Judgement | None]:
-        """Answers a push, unless its gradients are to be taken."""
-        with self._lock:
-            version = self._staleness.version
-            if push.pull_version > version:
-                raise BadRequestError(
-                    f"pull_version: this shard is at version {version}. "
-                    f"Received: pull_version={push.pull_version}"
-                )
-            if self._ledger.holds(*push.key):
-                self._staleness.finish(push.member, push.step)
-                if self._ledger.is_nonfinite(*push.key):
-                    return PushResult(Outcome.NONFINITE, version), None
-                self._duplicates += 1
-                return PushResult(Outcome.DUPLICATE, version), None
-            if nonfinite:
-                self._ledger.add(*push.key, push.examples, nonfinite=True)
-                self._staleness.finish(push.member, push.step)
-                return PushResult(Outcome.NONFINITE, version), None
-            judgement = self._staleness.judge(
-                push.member, push.step, push.pull_version
-            )
-            outcome = Outcome.REFUSED if judgement.refused else Outcome.APPLIED
-            result = PushResult(outcome, version, judgement.staleness)
-            return result, None if judgement.refused else judgement
-
     def _take(self, push: Push, judgement: Judgement) -> PushResult:
         gradients = push.gradients
         if gradients is None:
             raise AssertionError("A push without gradients was judged.")
+        parameters = self._joined()
         factor, staleness = judgement.rate_factor, judgement.staleness
         with self._all_or_failure():
             if self._options.grads_to_wait == 1:
-                self._joined().apply(gradients, factor)
-                self._enter(push, [staleness])
+                parameters.apply(gradients, factor)
+                applied = [staleness]
             else:
                 # The rate is the whole update's, so a stale push's factor
                 # is put on its gradients.
                 self._buffer.add(gradients, factor, staleness)
-                self._enter(push, self._update_if(self._buffer.is_full))
+                full = self._buffer.is_full
+                applied = self._empty_buffer(parameters) if full else []
+            self._books.enter(push, parameters, applied)
         return PushResult(Outcome.APPLIED, self.version, staleness)
 
-    def _update_if(self, due: bool) -> list[int]:
-        """Applies the buffer's mean if due; returns the staleness applied."""
-        if not due:
-            return []
-        self._joined().apply(self._buffer.mean(), 1.0)
+    def _empty_buffer(self, parameters: Parameters) -> list[int]:
+        """Applies the buffer's mean; returns the staleness of its pushes."""
+        parameters.apply(self._buffer.mean(), 1.0)
         staleness = self._buffer.staleness()
         self._buffer.clear()
         return staleness
@@ -346,16 +310,6 @@ class Shard:
             self._failure = error
             raise
 
-    def _enter(self, push: Push | None, staleness: list[int]) -> None:
-        """Books a push, and an update of pushes of the given staleness."""
-        with self._lock:
-            self._staleness.applied(staleness)
-            if staleness:
-                self._joined().iterations += 1
-            if push is not None:
-                self._ledger.add(*push.key, push.examples)
-                self._staleness.finish(push.member, push.step)
-
     def flush(self) -> tuple[int, int]:
         """Applies what `--grads_to_wait` still buffers.
 
@@ -364,7 +318,10 @@ class Shard:
         """
         with self._update_lock:
             with self._all_or_failure():
-                self._enter(None, self._update_if(len(self._buffer) > 0))
+                if len(self._buffer) > 0:
+                    parameters = self._joined()
+                    applied = self._empty_buffer(parameters)
+                    self._books.enter(None, parameters, applied)
             iterations = self._parameters.iterations if self._parameters else 0
             return self.version, iterations
 
@@ -374,8 +331,7 @@ class Shard:
         with self._update_lock:
             if self._parameters is not None and self._initialized:
                 self._parameters.finalize()
-                with self._lock:
-                    self._finalized += 1
+                self._books.count_finalized()
 
     def set_learning_rate(self, optimizer: int, learning_rate: float) -> None:
         """Fixes an optimizer's learning rate from the next update on.
@@ -413,19 +369,8 @@ class Shard:
             check_key(epoch, task, 0)
         except ValueError as error:
             raise BadRequestError(str(error)) from error
-        with self._lock:
-            return self._ledger.progress(epoch, task)
+        return self._books.progress(epoch, task)
 
     def report(self) -> ShardReport:
         """Returns the shard's state in numbers."""
-        parameters = self._parameters
-        # Outside the lock: it may have to wait for an update's kernels.
-        tables = report_tables(parameters)
-        with self._lock:
-            return make_report(
-                parameters,
-                tables,
-                self._staleness,
-                self._ledger,
-                duplicates=self._duplicates,
-            )
+        return self._books.report(self._parameters)

@@ -5,6 +5,7 @@ its own lock.
 """
 
 import dataclasses
+from collections.abc import Sequence
 
 from elastic_keras.config import StalenessOptions
 from elastic_keras.ps.clocks import Clocks
@@ -193,7 +194,7 @@ class Staleness:
             self._reservations.remove(key)
         self.clocks.finish(member, step)
 
-    def applied(self, staleness: list[int]) -> None:
+    def applied(self, staleness: Sequence[int]) -> None:
         """Advances the version by the pushes of one update.
 
         Args:

@@ -87,7 +87,7 @@ def read(shard: Shard):
         parameters.dense.states.tolist(),
         {n: s.tolist() for n, s in parameters.dense.slots().items()},
         exports,
-        shard._ledger.to_state(),
+        shard._books._ledger.to_state(),
         len(shard._buffer),
         # The memory in use depends on what the kernel has paged in.
         dataclasses.replace(shard.report(), nbytes=0, tables=()),
@@ -166,7 +166,7 @@ def test_a_nonfinite_value_is_counted_and_not_applied(bad, where):
     assert report.version == 0
     assert (report.nonfinite_pushes, report.nonfinite_examples) == (1, 8)
     assert shard.progress(0, 0)[0] == b"\x01"
-    assert shard._staleness.clocks.clock(1) == 1
+    assert shard._books._staleness.clocks.clock(1) == 1
 
 
 def test_a_worker_may_say_nonfinite_itself():
