@@ -34,13 +34,14 @@ def _start(code):
     )
 
 
-def _job(job_dir, data, module="slow_worker"):
+def _job(job_dir, data, module="slow_worker", num_epochs=1):
     """Returns Python that trains with two workers, one of them slow."""
     return (
         f"ek.train({str(ZOO / f'{module}.py')!r}, "
         f"training_data={str(data)!r}, job_dir={str(job_dir)!r}, "
         "num_workers=2, num_ps=2, staleness_policy='unbounded', "
-        "minibatch_size=16, records_per_task=64, progress='plain')"
+        "minibatch_size=16, records_per_task=64, progress='plain', "
+        f"num_epochs={num_epochs})"
     )
 
 
@@ -63,7 +64,9 @@ def _members(process, word=""):
 
 def test_killed_worker_loses_no_record_and_repeats_none(tmp_path, data):
     job_dir = tmp_path / "job"
-    process = _start(f"print({_job(job_dir, data)}.restarts['worker'])")
+    # So many that the other worker is not done before the restart.
+    job = _job(job_dir, data, num_epochs=10)
+    process = _start(f"print({job}.restarts['worker'])")
     _wait_for_training(process)
     workers = _members(process, "elastic_keras.worker.main")
     [slow] = [each for each in workers if "--index=1" in each.cmdline()]
@@ -71,12 +74,12 @@ def test_killed_worker_loses_no_record_and_repeats_none(tmp_path, data):
     out, err = process.communicate()
     assert process.returncode == 0, err
     result = json.loads((job_dir / "result.json").read_text())
-    assert result["records_trained"] == result["records_expected"] == 2000
+    assert result["records_trained"] == result["records_expected"] == 20000
     assert result["restarts"]["worker"] >= 1
-    # 31 tasks of 64 records and one of 16, in batches of 16.
-    assert result["steps"] == 125
+    # In each epoch 31 tasks of 64 records and one of 16, in batches of 16.
+    assert result["steps"] == 1250
     for shard in result["shards"]:
-        assert shard["version"] == 125
+        assert shard["version"] == 1250
     assert out.splitlines()[-1] == str(result["restarts"]["worker"])
 
 
