@@ -1,6 +1,7 @@
 """Calls to all shards side by side, large arrays through shared memory."""
 
 import dataclasses
+import logging
 from collections.abc import Callable, Sequence
 from concurrent import futures
 from typing import Any, NamedTuple
@@ -11,6 +12,8 @@ from elastic_keras.wire import rpc, shared_memory
 from elastic_keras.wire.errors import RpcError
 from elastic_keras.wire.retries import RETRIED_CODES
 from elastic_keras.wire.shared_memory import Region, Segment
+
+_LOGGER = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,11 +60,8 @@ class Shards:
     ) -> None:
         self._clients = list(clients)
         self._sharing = [False] * len(self._clients)
-        self._segment: Segment | None = None
-        if share_memory and any(
-            shared_memory.is_available(client.address) for client in clients
-        ):
-            self._segment = Segment()
+        here = any(shared_memory.is_available(c.address) for c in clients)
+        self._segment = _segment() if share_memory and here else None
 
     def __len__(self) -> int:
         return len(self._clients)
@@ -125,6 +125,16 @@ class Shards:
         ):
             return None
         return self._segment.take(call.shared_bytes)
+
+
+def _segment() -> Segment | None:
+    try:
+        return Segment()
+    except OSError as error:
+        _LOGGER.warning(
+            "Large arrays travel over sockets: no shared memory: %s", error
+        )
+        return None
 
 
 class _Attempt:

@@ -129,3 +129,13 @@ def test_arrays_outlive_the_call():
     (other,) = _call(shards)
     other.region[:] = 0
     np.testing.assert_array_equal(rows, np.full(16, 3, np.float32))
+
+
+def test_a_host_without_memfds_uses_sockets(monkeypatch):
+    def refuse(*_):
+        raise OSError("not permitted")
+
+    monkeypatch.setattr("os.memfd_create", refuse)
+    shards = _shards(_Client())
+    (reply,) = _call(shards)
+    assert reply.region is None
