@@ -15,7 +15,8 @@ class StepBudget:
 
     What a lost worker did of the steps it had, only the ledgers know: no step
     is granted until the others' are settled and `resolve` was called. A batch
-    that it pushed to some shards only is then owed a step.
+    that it pushed to some shards only is then owed a step, and stays so until
+    the step is done or the task is: who gets it may hand it back.
 
     Args:
         evaluation_steps: Steps between evaluations; 0 for none.
@@ -30,6 +31,8 @@ class StepBudget:
         self._asking = False
         # Steps kept for who takes over a task with half-pushed batches.
         self._owed: dict[TaskKey, int] = {}
+        # For workers, the tasks whose kept steps are among those granted.
+        self._drawn: dict[int, list[TaskKey]] = {}
         self.done = 0
         self.boundary = self._next_boundary(0)
 
@@ -101,7 +104,7 @@ class StepBudget:
             return want
         granted = 0
         if not self._asking:
-            granted = self._take_owed(want, task)
+            granted = self._take_owed(worker, want, task)
         if not granted:
             share = max(1, available // (2 * max(1, num_workers)))
             granted = max(0, min(want, share, available))
@@ -121,10 +124,12 @@ class StepBudget:
         done = max(0, min(done, outstanding))
         returned = max(0, min(returned, outstanding - done))
         self.done += done
+        self._keep_again(worker, outstanding - done, returned)
         self._set(worker, outstanding - done - returned)
 
     def lose(self, worker: int) -> None:
         """Takes note that a worker is gone with the steps it had."""
+        self._drawn.pop(worker, None)
         if self._granted.pop(worker, 0):
             self._asking = True
 
@@ -142,32 +147,50 @@ class StepBudget:
         """
         self._asking = False
         self.done = max(self.done, done)
-        self._owed.update({key: n for key, n in owed.items() if n})
+        owed = {**self._owed, **owed}
+        self._owed = {key: n for key, n in owed.items() if n}
         while self.boundary is not None and self.boundary < self.done:
             self.boundary = self._next_boundary(self.boundary)
 
     def forgive(self, task: TaskKey) -> None:
         """Keeps no more steps for a task that is done."""
         self._owed.pop(task, None)
+        for drawn in self._drawn.values():
+            drawn[:] = [other for other in drawn if other != task]
 
     def advance(self) -> None:
         """Opens the steps up to the next boundary."""
         self.boundary = self._next_boundary(self.done)
 
-    def _take_owed(self, want: int, task: TaskKey | None) -> int:
+    def _take_owed(self, worker: int, want: int, task: TaskKey | None) -> int:
         if task is None or task not in self._owed:
             return 0
         taken = min(want, self._owed[task])
         self._owed[task] -= taken
         if not self._owed[task]:
             del self._owed[task]
+        self._drawn.setdefault(worker, []).extend([task] * taken)
         return taken
+
+    def _keep_again(self, worker: int, open_steps: int, returned: int) -> None:
+        """Keeps those returned steps that were kept before.
+
+        Which of its steps a worker did is not said: its kept ones count as
+        open for as long as they can be. One step too many is kept until the
+        task is done, one too few would leave a batch half-pushed for good.
+        """
+        drawn = self._drawn.get(worker, [])
+        del drawn[: max(0, len(drawn) - open_steps)]
+        for _ in range(min(returned, len(drawn))):
+            task = drawn.pop()
+            self._owed[task] = self._owed.get(task, 0) + 1
 
     def _set(self, worker: int, outstanding: int) -> None:
         if outstanding:
             self._granted[worker] = outstanding
         else:
             self._granted.pop(worker, None)
+            self._drawn.pop(worker, None)
 
     def _next_boundary(self, done: int) -> int | None:
         candidates = []

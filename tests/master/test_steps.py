@@ -106,6 +106,41 @@ def test_a_task_that_is_done_is_owed_nothing():
     assert budget.available == 1
 
 
+def test_a_kept_step_that_comes_back_is_kept_again():
+    budget = _budget(max_steps=3)
+    budget.resolve(1, {(0, 0): 1})
+    assert budget.grant(1, 2, num_workers=1, task=(0, 0)) == 1
+    assert budget.grant(1, 1, num_workers=1, task=(0, 0)) == 1
+    budget.settle(1, done=0, returned=1)
+    assert budget.owed == {(0, 0)}
+    # Nobody else gets it in the meantime.
+    assert budget.available == 0
+    budget.settle(1, done=0, returned=1)
+    assert budget.available == 1
+    assert budget.grant(2, 2, num_workers=1, task=(0, 0)) == 1
+    budget.settle(2, done=1, returned=0)
+    assert budget.owed == frozenset()
+    assert budget.available == 1
+
+
+def test_a_kept_step_that_comes_back_after_its_task_is_free():
+    budget = _budget(max_steps=2)
+    budget.resolve(1, {(0, 0): 1})
+    assert budget.grant(1, 2, num_workers=1, task=(0, 0)) == 1
+    budget.forgive((0, 0))
+    budget.settle(1, done=0, returned=1)
+    assert budget.owed == frozenset()
+    assert budget.available == 1
+
+
+def test_the_ledgers_have_the_last_word_on_what_is_kept():
+    budget = _budget(max_steps=4)
+    budget.resolve(1, {(0, 0): 2, (0, 1): 1})
+    budget.ask()
+    budget.resolve(3, {(0, 0): 0})
+    assert budget.owed == {(0, 1)}
+
+
 @settings(max_examples=300, deadline=None)
 @given(
     evaluation_steps=st.integers(0, 7),
