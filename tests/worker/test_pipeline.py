@@ -1,15 +1,14 @@
 """The pipeline's threads against real shards."""
 
-import dataclasses
 import threading
 
 import pytest
 
 from elastic_keras.config import StalenessOptions
-from elastic_keras.wire.errors import RpcError
 from elastic_keras.wire.proto import master_pb2
-from elastic_keras.worker.pipeline import Outcome, Pipeline
+from elastic_keras.worker.pipeline import Outcome
 from tests.worker import stand_ins
+from tests.worker.pipelines import MODEL, assert_applied, make_pipeline, run
 from tests.worker.stand_ins import (
     PATIENCE,
     Data,
@@ -20,52 +19,6 @@ from tests.worker.stand_ins import (
     train_task,
 )
 
-MODEL = stand_ins.signature(states=((2,),))
-
-
-def _describe(error):
-    return {"error": repr(error), "fatal": False, "exit_code": 1}
-
-
-def _pipeline(shards, master, data, computing=None, **options):
-    """Returns a pipeline and its computing."""
-    computing = computing or Ones(MODEL)
-    pipeline = Pipeline(
-        client=shards.client(MODEL),
-        master=master,
-        computing=computing,
-        open_data=lambda task: data(task),
-        other_task=options.pop("other_task", lambda task: None),
-        describe=_describe,
-        window=options.pop("window", 2),
-        reserve=options.pop("reserve", False),
-    )
-    assert not options
-    return pipeline, computing
-
-
-def _run(pipeline):
-    """Runs a pipeline; fails where it does not end."""
-    outcomes = []
-    thread = threading.Thread(
-        target=lambda: outcomes.append(pipeline.run()), daemon=True
-    )
-    thread.start()
-    thread.join(PATIENCE)
-    assert outcomes, "the pipeline hangs"
-    return outcomes[0]
-
-
-def _applied(shards, batches):
-    """Asserts that each of the batches was applied once on every shard."""
-    expected = {}
-    for ids in batches:
-        for row in ids:
-            expected[row] = expected.get(row, 0) - 1.0
-    assert {k: v[0] for k, v in shards.rows().items()} == expected
-    for shard in shards.shards:
-        assert shard.report().batches == len(batches)
-
 
 @pytest.mark.parametrize("num_shards", [1, 3])
 def test_every_batch_is_applied_once_and_then_reported(num_shards):
@@ -74,15 +27,15 @@ def test_every_batch_is_applied_once_and_then_reported(num_shards):
         master = ScriptedMaster(
             shards.shards, [train_task(0, 1), train_task(1, 2)]
         )
-        pipeline, _ = _pipeline(
+        pipeline, _ = make_pipeline(
             shards,
             master,
             lambda task: Data(
                 [batch(ids, num_shards) for ids in batches[task.task]]
             ),
         )
-        assert _run(pipeline) is Outcome.JOB_OVER
-        _applied(shards, [*batches[0], *batches[1]])
+        assert run(pipeline) is Outcome.JOB_OVER
+        assert_applied(shards, [*batches[0], *batches[1]])
     assert [(r.lease, r.batches, r.examples) for r in master.reports] == [
         (1, 3, 6),
         (2, 1, 2),
@@ -99,13 +52,13 @@ def test_synchronous_steps_read_every_earlier_update():
 
     with Shards(2) as shards:
         master = ScriptedMaster(shards.shards, [train_task(0, 1)])
-        pipeline, _ = _pipeline(
+        pipeline, _ = make_pipeline(
             shards,
             master,
             lambda task: Data([batch([5, 6], 2)] * 6),
             Ones(MODEL, look),
         )
-        _run(pipeline)
+        run(pipeline)
     assert seen == [(-i, -i) for i in range(6)]
 
 
@@ -118,14 +71,14 @@ def test_the_bound_holds_and_is_used():
     options = StalenessOptions(max_staleness=2)
     with Shards(1, options) as shards:
         master = ScriptedMaster(shards.shards, [train_task(0, 1)])
-        pipeline, _ = _pipeline(
+        pipeline, _ = make_pipeline(
             shards,
             master,
             lambda task: Data([batch([5], 1)] * 20),
             Ones(MODEL, look),
             window=4,
         )
-        _run(pipeline)
+        run(pipeline)
         assert shards.shards[0].report().staleness_max <= 2
     assert all(version >= i - 2 for i, version in enumerate(versions))
 
@@ -149,7 +102,7 @@ def test_two_workers_recompute_what_is_refused():
             task = train_task(worker, worker, member=worker)
             tasks = [task]
             master = _Fixed(tasks)
-            pipeline, computing = _pipeline(
+            pipeline, computing = make_pipeline(
                 shards,
                 master,
                 lambda task: Data([batch([5, 6, task.task], 2)] * 15),
@@ -163,7 +116,7 @@ def test_two_workers_recompute_what_is_refused():
         for thread in threads:
             thread.join(PATIENCE)
             assert not thread.is_alive(), "the pipeline hangs"
-        _applied(shards, [[5, 6, 1]] * 15 + [[5, 6, 2]] * 15)
+        assert_applied(shards, [[5, 6, 1]] * 15 + [[5, 6, 2]] * 15)
         reports = [shard.report() for shard in shards.shards]
     assert all(report.staleness_max <= 1 for report in reports)
     refused = sum(report.refused_pushes for report in reports)
@@ -197,75 +150,18 @@ def test_a_resumed_task_goes_on_where_a_shard_lacks_a_batch():
         client.push(stand_ins.push_of_ones(MODEL, (0, 0, 1), made), [1])
         last = Ones(MODEL)
         master = ScriptedMaster(shards.shards, [train_task(0, 1, resumed=True)])
-        pipeline, _ = _pipeline(
+        pipeline, _ = make_pipeline(
             shards,
             master,
             lambda task: Data([batch(b, 2) for b in batches]),
             last,
         )
-        _run(pipeline)
-        _applied(shards, batches)
+        run(pipeline)
+        assert_applied(shards, batches)
         assert [s.report().duplicate_pushes for s in shards.shards] == [0, 1]
     assert last.computed == ["begin", ((0, 0, 1), False), ((0, 0, 2), False)]
     # A report speaks of the whole task.
     assert master.reports[0].batches == 3
-
-
-def test_an_exception_of_the_step_is_reported_and_work_goes_on():
-    def fail(train, pulled, again):
-        if train.run.task.task == 0 and train.index == 1:
-            raise ValueError("the user's mistake")
-
-    tasks = [train_task(0, 1), train_task(1, 2), train_task(2, 3)]
-    with Shards(2) as shards:
-        master = ScriptedMaster(shards.shards, tasks)
-        pipeline, _ = _pipeline(
-            shards,
-            master,
-            lambda task: Data([batch([task.task], 2)] * 3),
-            Ones(MODEL, fail),
-        )
-        assert _run(pipeline) is Outcome.JOB_OVER
-        # One batch of task 0 was in time; the others are complete.
-        _applied(shards, [[0]] + [[1]] * 3 + [[2]] * 3)
-    failed = [r for r in master.reports if r.error]
-    assert [(r.lease, r.error) for r in failed] == [
-        (1, 'ValueError("the user\'s mistake")')
-    ]
-    done = {r.lease % 1000 for r in master.reports if r.batches}
-    assert done == {2, 3}
-
-
-def test_an_exception_of_the_data_comes_after_the_batches():
-    with Shards(1) as shards:
-        master = ScriptedMaster(shards.shards, [train_task(0, 1)])
-        pipeline, _ = _pipeline(
-            shards,
-            master,
-            lambda task: Data([batch([4], 1)] * 2, KeyError("column")),
-        )
-        assert _run(pipeline) is Outcome.JOB_OVER
-        assert shards.shards[0].report().batches == 2
-    assert [r.error for r in master.reports] == ["KeyError('column')"]
-
-
-def test_an_exception_of_the_data_holds_up_no_other_task():
-    errors = {0: KeyError("column"), 1: None}
-    with Shards(1) as shards:
-        master = ScriptedMaster(
-            shards.shards, [train_task(0, 1), train_task(1, 2)]
-        )
-        pipeline, _ = _pipeline(
-            shards,
-            master,
-            lambda task: Data([batch([4], 1)] * 5, errors[task.task]),
-        )
-        assert _run(pipeline) is Outcome.JOB_OVER
-        _applied(shards, [[4]] * 10)
-    assert [(r.lease, r.error) for r in master.reports] == [
-        (1, "KeyError('column')"),
-        (2, ""),
-    ]
 
 
 def test_an_evaluation_interrupts_at_the_exact_step():
@@ -285,15 +181,15 @@ def test_an_evaluation_interrupts_at_the_exact_step():
                 )
             )
 
-        pipeline, _ = _pipeline(
+        pipeline, _ = make_pipeline(
             shards,
             master,
             lambda task: Data([batch([3, 4], 2)] * 9),
             other_task=evaluate,
             reserve=True,
         )
-        assert _run(pipeline) is Outcome.JOB_OVER
-        _applied(shards, [[3, 4]] * 9)
+        assert run(pipeline) is Outcome.JOB_OVER
+        assert_applied(shards, [[3, 4]] * 9)
     assert evaluated == [(50, [5, 5], {"done": 5, "returned": 0})]
     assert master.settled["done"] == 9
     assert [(r.lease, r.batches) for r in master.reports] == [(1, 9)]
@@ -306,15 +202,15 @@ def test_training_stops_at_the_exact_step():
         )
         master.available = 4
         master.stopped = True
-        pipeline, _ = _pipeline(
+        pipeline, _ = make_pipeline(
             shards,
             master,
             lambda task: Data([batch([3, 4], 2)] * 9),
             reserve=True,
             window=3,
         )
-        assert _run(pipeline) is Outcome.JOB_OVER
-        _applied(shards, [[3, 4]] * 4)
+        assert run(pipeline) is Outcome.JOB_OVER
+        assert_applied(shards, [[3, 4]] * 4)
     assert master.settled == {"done": 4, "returned": 0}
     assert all(r.released for r in master.reports)
 
@@ -356,7 +252,7 @@ def test_a_callback_stops_training_after_its_batch(reserve, window, threaded):
     with Shards(2, options) as shards:
         tasks = [train_task(task, task + 1) for task in range(4)]
         master = ScriptedMaster(shards.shards, tasks)
-        pipeline, _ = _pipeline(
+        pipeline, _ = make_pipeline(
             shards,
             master,
             lambda task: Data([batch([task.task], 2)] * 20),
@@ -364,8 +260,8 @@ def test_a_callback_stops_training_after_its_batch(reserve, window, threaded):
             window=window,
             reserve=reserve,
         )
-        assert _run(pipeline) is Outcome.JOB_OVER
-        _applied(shards, [[0]] * 20 + [[1]] * 3)
+        assert run(pipeline) is Outcome.JOB_OVER
+        assert_applied(shards, [[0]] * 20 + [[1]] * 3)
     done, *others = master.reports
     assert (done.lease, done.batches, done.released) == (1, 20, False)
     assert all(report.released for report in others)
@@ -386,80 +282,11 @@ def test_other_tasks_wait_until_every_push_has_landed():
         def other(task):
             seen.append((task.kind, shards.shards[0].report().batches))
 
-        pipeline, _ = _pipeline(
+        pipeline, _ = make_pipeline(
             shards,
             master,
             lambda task: Data([batch([1], 1)] * 4),
             other_task=other,
         )
-        _run(pipeline)
+        run(pipeline)
     assert seen == [(master_pb2.TASK_MERGE, 4)]
-
-
-def test_a_lost_worker_reports_nothing_more():
-    with Shards(1) as shards:
-        master = ScriptedMaster(shards.shards, [train_task(0, 1)])
-
-        def lose(train, pulled, again):
-            if train.index == 2:
-                pipeline.end(Outcome.LOST)
-
-        pipeline, _ = _pipeline(
-            shards,
-            master,
-            lambda task: Data([batch([1], 1)] * 9),
-            Ones(MODEL, lose),
-        )
-        assert _run(pipeline) is Outcome.LOST
-    assert master.reports == []
-
-
-@pytest.mark.parametrize("call", ["get_task", "report"])
-def test_a_master_that_forgot_the_worker_is_joined_again(call):
-    def forget(*args, **kwargs):
-        raise RpcError("NOT_FOUND", "unknown worker", "unix:/x", call)
-
-    merge = master_pb2.Task(kind=master_pb2.TASK_MERGE, lease=9)
-    with Shards(1) as shards:
-        master = ScriptedMaster(shards.shards, [merge, train_task(0, 1)])
-        if call == "get_task":
-            setattr(master, call, forget)
-        pipeline, _ = _pipeline(
-            shards,
-            master,
-            lambda task: Data([batch([1], 1)] * 3),
-            other_task=forget,
-        )
-        assert _run(pipeline) is Outcome.LOST
-    assert master.reports == []
-
-
-class _Narrow(Ones):
-    """Gives gradients of rows that are too narrow."""
-
-    def compute(self, train, pulled, *, again):
-        made = super().compute(train, pulled, again=again)
-        return dataclasses.replace(made, rows=[r[:, :1] for r in made.rows])
-
-
-def test_an_error_of_the_shards_ends_the_pipeline():
-    with Shards(1) as shards:
-        master = ScriptedMaster(shards.shards, [train_task(0, 1)])
-        pipeline, _ = _pipeline(
-            shards,
-            master,
-            lambda task: Data([batch([1], 1)] * 3),
-            _Narrow(MODEL),
-        )
-        raised = []
-
-        def run():
-            try:
-                pipeline.run()
-            except Exception as error:
-                raised.append(error)
-
-        thread = threading.Thread(target=run, daemon=True)
-        thread.start()
-        thread.join(PATIENCE)
-    assert "gradients: must be float32 of shape (1, 4)" in str(raised[0])
