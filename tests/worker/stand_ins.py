@@ -27,6 +27,31 @@ from elastic_keras.worker.values import Push, StepGradients
 JOB = "job-1"
 PATIENCE = 60.0
 
+# A model-zoo module for lines of an id and a label, which evaluation sees
+# 100 greater.
+MODULE = """
+import keras
+import tensorflow as tf
+import elastic_keras as ek
+
+def custom_model():
+    ids = keras.Input((), dtype="int64", name="id")
+    rows = ek.layers.Embedding(2, name="rows")(ids)
+    return keras.Model({"id": ids}, keras.layers.Dense(1)(rows))
+
+loss = keras.losses.MeanSquaredError()
+
+def optimizer():
+    return keras.optimizers.SGD(0.1)
+
+def dataset_fn(dataset, mode, metadata):
+    def parse(line):
+        fields = tf.io.decode_csv(line, [tf.constant(0, tf.int64), 0.0])
+        label = fields[1] + (100.0 if mode == "evaluation" else 0.0)
+        return {"id": fields[0]}, tf.reshape(label, [1])
+    return dataset.map(parse)
+"""
+
 
 def signature(tables=1, dim=4, dense=((3, 2), (5,)), states=()):
     """Returns a model trained by SGD with rate 1, all values from zero."""

@@ -13,29 +13,7 @@ from elastic_keras.worker.job_data import JobData, count_examples
 from elastic_keras.worker.model import prepare
 from elastic_keras.worker.step import Steps
 from elastic_keras.zoo.module import load
-
-MODULE = """
-import keras
-import tensorflow as tf
-import elastic_keras as ek
-
-def custom_model():
-    ids = keras.Input((), dtype="int64", name="id")
-    rows = ek.layers.Embedding(2, name="rows")(ids)
-    return keras.Model({"id": ids}, keras.layers.Dense(1)(rows))
-
-loss = keras.losses.MeanSquaredError()
-
-def optimizer():
-    return keras.optimizers.SGD(0.1)
-
-def dataset_fn(dataset, mode, metadata):
-    def parse(line):
-        fields = tf.io.decode_csv(line, [tf.constant(0, tf.int64), 0.0])
-        label = fields[1] + (100.0 if mode == "evaluation" else 0.0)
-        return {"id": fields[0]}, tf.reshape(label, [1])
-    return dataset.map(parse)
-"""
+from tests.worker.stand_ins import MODULE
 
 
 @pytest.fixture

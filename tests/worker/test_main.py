@@ -15,33 +15,11 @@ import pytest
 from elastic_keras.config import JobConfig
 from elastic_keras.wire import rpc
 from elastic_keras.wire.proto import master_pb2, tensor_pb2
-from tests.worker.stand_ins import PATIENCE, Shards
+from tests.worker.stand_ins import MODULE, PATIENCE, Shards
 
 pytestmark = pytest.mark.end_to_end
 
 _STARTING = 3 * PATIENCE
-
-MODULE = """
-import keras
-import tensorflow as tf
-import elastic_keras as ek
-
-def custom_model():
-    ids = keras.Input((), dtype="int64", name="id")
-    rows = ek.layers.Embedding(2, name="rows")(ids)
-    return keras.Model({"id": ids}, keras.layers.Dense(1)(rows))
-
-loss = keras.losses.MeanSquaredError()
-
-def optimizer():
-    return keras.optimizers.SGD(0.1)
-
-def dataset_fn(dataset, mode, metadata):
-    def parse(line):
-        fields = tf.io.decode_csv(line, [tf.constant(0, tf.int64), 0.0])
-        return {"id": fields[0]}, tf.reshape(fields[1], [1])
-    return dataset.map(parse)
-"""
 
 
 class _Master:
