@@ -1,12 +1,15 @@
 """The master's process: `python -m elastic_keras.master.main`."""
 
-import argparse
 import asyncio
 import logging
 import os
 import signal
 
-from elastic_keras.cluster.arguments import ProcessArguments, read_config
+from elastic_keras.cluster.arguments import (
+    log_to_stderr,
+    read_arguments,
+    read_config,
+)
 from elastic_keras.cluster.exits import ERROR_PREFIX, run_main
 from elastic_keras.cluster.lifeline import watch_parent
 from elastic_keras.config import ConfigError, JobConfig
@@ -25,20 +28,9 @@ _LINGER_SECONDS = 60.0
 _GRACE_SECONDS = 0.5
 
 
-def _arguments() -> argparse.Namespace:
-    parser = ProcessArguments(
-        prog="elastic_keras.master.main", allow_abbrev=False
-    )
-    parser.add_argument("--job_dir", required=True, help="Job directory.")
-    return parser.parse_args()
-
-
 def _main() -> None:
-    logging.basicConfig(
-        level=logging.INFO,
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-    )
-    arguments = _arguments()
+    log_to_stderr()
+    arguments = read_arguments("master")
     config = read_config(arguments.job_dir)
     watch_parent()
     asyncio.run(_serve(config, arguments.job_dir))

@@ -1,13 +1,16 @@
 """A PS shard's process: `python -m elastic_keras.ps.main`."""
 
-import argparse
 import asyncio
 import gc
 import logging
 import os
 import signal
 
-from elastic_keras.cluster.arguments import ProcessArguments, read_config
+from elastic_keras.cluster.arguments import (
+    log_to_stderr,
+    read_arguments,
+    read_config,
+)
 from elastic_keras.cluster.exits import run_main
 from elastic_keras.cluster.lifeline import watch_parent
 from elastic_keras.config import ConfigError, JobConfig
@@ -22,21 +25,9 @@ _LOGGER = logging.getLogger("elastic_keras.ps")
 _GRACE_SECONDS = 1.0
 
 
-def _arguments() -> argparse.Namespace:
-    parser = ProcessArguments(prog="elastic_keras.ps.main", allow_abbrev=False)
-    parser.add_argument("--job_dir", required=True, help="Job directory.")
-    parser.add_argument(
-        "--index", required=True, type=int, help="Index of this shard."
-    )
-    return parser.parse_args()
-
-
 def _main() -> None:
-    logging.basicConfig(
-        level=logging.INFO,
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-    )
-    arguments = _arguments()
+    log_to_stderr()
+    arguments = read_arguments("ps")
     config = read_config(arguments.job_dir)
     index = arguments.index
     if not 0 <= index < len(config.ps_addresses):

@@ -25,7 +25,17 @@ from elastic_keras.worker.optimizers import Clipping, LossScale
 
 @dataclasses.dataclass(frozen=True)
 class Description:
-    """The parts of a `PreparedModel` that describe the model."""
+    """What shards and steps must know of a model.
+
+    Args:
+        tables: The PS layers, in the order of `signature.tables`.
+        dense: Trainable variables, in the order of `signature.dense`.
+        states: Shared non-trainable variables, as in `signature.states`.
+        optimizers: Keras optimizers, as in `signature.optimizers`.
+        clippings: How the gradients of each optimizer are clipped.
+        loss_scale: What the loss is scaled by, or `None`.
+        signature: What workers and shards agree on.
+    """
 
     tables: tuple[Any, ...]
     dense: tuple[Any, ...]

@@ -1,13 +1,16 @@
 """A worker's process: `python -m elastic_keras.worker.main`."""
 
-import argparse
 import logging
 import os
 import signal
 import sys
 import threading
 
-from elastic_keras.cluster.arguments import ProcessArguments, read_config
+from elastic_keras.cluster.arguments import (
+    log_to_stderr,
+    read_arguments,
+    read_config,
+)
 from elastic_keras.cluster.exits import CRASH, run_main
 from elastic_keras.cluster.lifeline import watch_parent
 from elastic_keras.config import JobConfig
@@ -19,15 +22,6 @@ _LOGGER = logging.getLogger("elastic_keras.worker")
 _GOODBYE_SECONDS = 2.0
 # Whoever started this process sees that it was stopped, not done.
 _STOPPED = 128 + signal.SIGTERM
-
-
-def _arguments() -> argparse.Namespace:
-    parser = ProcessArguments(
-        prog="elastic_keras.worker.main", allow_abbrev=False
-    )
-    parser.add_argument("--job_dir", required=True)
-    parser.add_argument("--index", type=int, required=True)
-    return parser.parse_args()
 
 
 def _set_up_tensorflow(config: JobConfig) -> None:
@@ -50,14 +44,11 @@ def _set_up_tensorflow(config: JobConfig) -> None:
 
 
 def _main() -> None:
-    logging.basicConfig(
-        level=logging.INFO,
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-    )
+    log_to_stderr()
     # Before any thread starts: all of them inherit the mask.
     signals = {signal.SIGTERM, signal.SIGINT}
     signal.pthread_sigmask(signal.SIG_BLOCK, signals)
-    arguments = _arguments()
+    arguments = read_arguments("worker")
     config = read_config(arguments.job_dir)
     watch_parent()
     goodbye = _Goodbye(signals)

@@ -10,12 +10,11 @@ import keras
 from elastic_keras.config import ConfigError
 from elastic_keras.layers import Embedding
 from elastic_keras.layers.context import ZeroRows, lookup_scope
-from elastic_keras.signature import ModelSignature
 from elastic_keras.worker import swap
 from elastic_keras.worker.batches import as_tensors, spec_of, unpack
 from elastic_keras.worker.describe import Description, describe
 from elastic_keras.worker.misfit import misfit_explained
-from elastic_keras.worker.optimizers import Clipping, LossScale, unwrap
+from elastic_keras.worker.optimizers import unwrap
 from elastic_keras.worker.recording import Recording
 from elastic_keras.worker.unconnected import moves_without_gradient, unconnected
 
@@ -23,32 +22,18 @@ logger = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True)
-class PreparedModel:
-    """A model whose large embeddings are PS tables.
+class PreparedModel(Description):
+    """A model whose large embeddings are PS tables, and its description.
 
     Args:
         model: The Keras model, built.
         loss: The user's loss, or `None`.
         metrics: The user's `eval_metrics_fn`, or `None`.
-        tables: The PS layers, in the order of `signature.tables`.
-        dense: Trainable variables, in the order of `signature.dense`.
-        states: Shared non-trainable variables, as in `signature.states`.
-        optimizers: Keras optimizers, as in `signature.optimizers`.
-        clippings: How the gradients of each optimizer are clipped.
-        loss_scale: What the loss is scaled by, or `None`.
-        signature: What workers and shards agree on.
     """
 
     model: keras.Model
     loss: Any
     metrics: Callable[[], dict[str, Any]] | None
-    tables: tuple[Any, ...]
-    dense: tuple[Any, ...]
-    states: tuple[Any, ...]
-    optimizers: tuple[Any, ...]
-    clippings: tuple[Clipping, ...]
-    loss_scale: LossScale | None
-    signature: ModelSignature
 
     @property
     def optimizer(self) -> Any:
@@ -105,7 +90,7 @@ def prepare(
     still: frozenset[int] = frozenset()
     if loss is not None and moves_without_gradient(unwrap(optimizer)):
         still = unconnected(model, loss, sample_batch)
-    described: Description = describe(
+    described = describe(
         model, optimizer, tables, recording.changed, seed, still
     )
     for layer in tables:
