@@ -1,14 +1,25 @@
 """Servicers that answer as a test wants."""
 
 import asyncio
+import time
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 from elastic_keras.wire import rpc
 from elastic_keras.wire.proto import master_pb2, ps_pb2, tensor_pb2
 
 SHARD = ps_pb2.DESCRIPTOR.services_by_name["ParameterServer"]
 MASTER = master_pb2.DESCRIPTOR.services_by_name["Master"]
+EMPTY = tensor_pb2.Empty()
+PATIENCE = 60.0
+
+
+def until(holds: Callable[[], bool]) -> None:
+    """Returns once a condition holds, fails if it never does."""
+    end = time.monotonic() + PATIENCE
+    while not holds():
+        assert time.monotonic() < end, "the condition never held"
+        time.sleep(0.002)
 
 
 class ShardStandIn:

@@ -1,26 +1,20 @@
 """Calls over real sockets, as threads make them."""
 
 import logging
-import time
-from collections.abc import Callable
-from concurrent.futures import CancelledError
 
 import pytest
 
 from elastic_keras.wire import pieces, rpc
 from elastic_keras.wire.proto import master_pb2, ps_pb2, tensor_pb2
-from tests.wire.stand_ins import MASTER, SHARD, MasterStandIn, ShardStandIn
-
-EMPTY = tensor_pb2.Empty()
-PATIENCE = 60.0
-
-
-def _until(holds: Callable[[], bool]) -> None:
-    """Returns once a condition holds, fails if it never does."""
-    end = time.monotonic() + PATIENCE
-    while not holds():
-        assert time.monotonic() < end, "the condition never held"
-        time.sleep(0.002)
+from tests.wire.stand_ins import (
+    EMPTY,
+    MASTER,
+    PATIENCE,
+    SHARD,
+    MasterStandIn,
+    ShardStandIn,
+    until,
+)
 
 
 def _rate(optimizer: int) -> ps_pb2.SetLearningRateRequest:
@@ -66,7 +60,7 @@ def test_a_server_that_restarts_is_found_again(address, serve, connect):
         client.call_future("GetStatus", EMPTY, large=large)
         for large in (False, True)
     ]
-    _until(lambda: first.waiting == 2)
+    until(lambda: first.waiting == 2)
     running.stop()
     serve(ShardStandIn(), SHARD, address)
     client.call("Finalize", EMPTY)
@@ -119,7 +113,7 @@ def test_a_deadline_ends_the_handler_too(unix_address, serve, connect, large):
     with pytest.raises(rpc.RpcError) as caught:
         client.call("GetStatus", EMPTY, timeout=0.1, retry_for=0, large=large)
     assert caught.value.code == "DEADLINE_EXCEEDED"
-    _until(lambda: servicer.ended["GetStatus"] == 1)
+    until(lambda: servicer.ended["GetStatus"] == 1)
 
 
 def test_a_deadline_is_tried_again(unix_address, serve, connect):
@@ -127,7 +121,7 @@ def test_a_deadline_is_tried_again(unix_address, serve, connect):
     serve(servicer, SHARD, unix_address)
     client = connect(unix_address, SHARD)
     future = client.call_future("GetStatus", EMPTY, timeout=0.1)
-    _until(lambda: servicer.ended["GetStatus"] >= 2)
+    until(lambda: servicer.ended["GetStatus"] >= 2)
     client.call("Finalize", EMPTY)
     assert future.result(PATIENCE).version == 0
 
@@ -273,7 +267,7 @@ def test_many_waiting_calls_hold_nobody_back(
     waiting = [
         client.call_future("GetStatus", EMPTY, large=large) for _ in range(100)
     ]
-    _until(lambda: servicer.waiting == 100)
+    until(lambda: servicer.waiting == 100)
     request, size, _ = _large(300_000)
     assert client.call("Push", request, large=large).version == size
     assert not any(future.done() for future in waiting)
@@ -287,97 +281,6 @@ def test_a_request_of_another_method(unix_address, connect):
     client = connect(unix_address, SHARD)
     with pytest.raises(TypeError, match="Flush takes a Empty"):
         client.call("Flush", ps_pb2.PushRequest())
-
-
-def test_close_ends_calls(unix_address, serve, connect):
-    servicer = ShardStandIn()
-    serve(servicer, SHARD, unix_address)
-    client = connect(unix_address, SHARD)
-    futures = [
-        client.call_future("GetStatus", EMPTY, large=large)
-        for large in (False, True)
-    ]
-    _until(lambda: servicer.waiting == 2)
-    client.close()
-    for future in futures:
-        with pytest.raises(rpc.RpcError) as caught:
-            future.result(PATIENCE)
-        assert caught.value.code == "CANCELLED"
-    for call in (
-        lambda: client.call("Flush", EMPTY),
-        lambda: client.call("Flush", EMPTY, large=True),
-        lambda: client.call_future("Flush", EMPTY).result(PATIENCE),
-        lambda: list(client.stream("Flush", EMPTY)),
-    ):
-        with pytest.raises(rpc.RpcError) as caught:
-            call()
-        assert caught.value.code == "CANCELLED"
-
-
-def test_close_ends_a_call_between_its_attempts(unix_address, connect):
-    client = connect(unix_address, SHARD)
-    futures = [
-        client.call_future("Flush", EMPTY, wait_for_ready=False, large=large)
-        for large in (False, True)
-    ]
-    client.close()
-    for future in futures:
-        with pytest.raises(rpc.RpcError):
-            future.result(PATIENCE)
-
-
-def test_a_cancelled_call_ends_its_handler(unix_address, serve, connect):
-    servicer = ShardStandIn()
-    serve(servicer, SHARD, unix_address)
-    client = connect(unix_address, SHARD)
-    future = client.call_future("GetStatus", EMPTY)
-    _until(lambda: servicer.waiting == 1)
-    assert future.cancel()
-    with pytest.raises(CancelledError):
-        future.result(PATIENCE)
-    _until(lambda: servicer.ended["GetStatus"] == 1)
-    assert client.call("Flush", EMPTY).version == 5
-    assert servicer.waiting == 0
-
-
-def test_a_cancelled_call_is_not_tried_again(unix_address, serve, connect):
-    servicer = ShardStandIn(unavailable=1000)
-    serve(servicer, SHARD, unix_address)
-    client = connect(unix_address, SHARD)
-    future = client.call_future(
-        "GetProgress", ps_pb2.ProgressRequest(), retry_for=None
-    )
-    _until(lambda: servicer.calls["GetProgress"] >= 4)
-    assert future.cancel()
-    calls = servicer.calls["GetProgress"]
-    time.sleep(1)
-    # One may have been under way.
-    assert servicer.calls["GetProgress"] <= calls + 1
-
-
-def test_a_call_that_is_done_cannot_be_cancelled(unix_address, serve, connect):
-    serve(ShardStandIn(), SHARD, unix_address)
-    client = connect(unix_address, SHARD)
-    future = client.call_future("Flush", EMPTY)
-    assert future.result(PATIENCE).version == 5
-    assert not future.cancel()
-    assert future.result(PATIENCE).version == 5
-
-
-def test_close_ends_retries_that_never_give_up(unix_address, serve, connect):
-    servicer = ShardStandIn(unavailable=1000)
-    serve(servicer, SHARD, unix_address)
-    client = connect(unix_address, SHARD)
-    request = ps_pb2.ProgressRequest()
-    futures = [
-        client.call_future("GetProgress", request, large=large, retry_for=None)
-        for large in (False, True)
-    ]
-    _until(lambda: servicer.calls["GetProgress"] >= 6)
-    client.close()
-    for future in futures:
-        with pytest.raises(rpc.RpcError):
-            future.result(PATIENCE)
 
 
 def test_stream(address, serve, connect):
