@@ -359,7 +359,8 @@ class StandInWorker:
             tensors.decode(t, name="state")
             for t in task.states.metrics["loss"].tensors
         )
-        loss = float(total) / float(count)
+        # Like Keras's `Mean`, 0 where every task was handed back half-way.
+        loss = float(total) / max(float(count), 1.0)
         if self.habits.evaluation is not None:
             loss = self.habits.evaluation(task.step)
         return {"loss": loss}
