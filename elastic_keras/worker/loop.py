@@ -2,13 +2,12 @@
 
 import faulthandler
 import logging
-import os
 import threading
 
 import keras
 import tensorflow as tf
 
-from elastic_keras.cluster.exits import CRASH
+from elastic_keras.cluster.exits import end_now
 from elastic_keras.config import JobConfig
 from elastic_keras.wire.errors import RpcError
 from elastic_keras.wire.proto import master_pb2
@@ -115,7 +114,7 @@ class Worker:
         )
         faulthandler.dump_traceback(all_threads=True)
         self.leave(_GOODBYE_SECONDS)
-        os._exit(CRASH)
+        end_now()
 
     def _join(self, has_callbacks: bool) -> master_pb2.WorkerJoinReply | None:
         master = MasterClient(

@@ -11,7 +11,7 @@ from elastic_keras.cluster.arguments import (
     read_arguments,
     read_config,
 )
-from elastic_keras.cluster.exits import CRASH, run_main
+from elastic_keras.cluster.exits import CRASH, end_now, run_main
 from elastic_keras.cluster.lifeline import watch_parent
 from elastic_keras.config import JobConfig
 from elastic_keras.wire.errors import RpcError
@@ -20,8 +20,6 @@ from elastic_keras.worker.log_noise import without_noise
 _LOGGER = logging.getLogger("elastic_keras.worker")
 # Time that a worker which is told to end takes to say goodbye.
 _GOODBYE_SECONDS = 2.0
-# Whoever started this process sees that it was stopped, not done.
-_STOPPED = 128 + signal.SIGTERM
 
 
 def _set_up_tensorflow(config: JobConfig) -> None:
@@ -79,9 +77,7 @@ class _Goodbye:
         leave = getattr(self.worker, "leave", None)
         if leave is not None:
             leave(_GOODBYE_SECONDS)
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(_STOPPED)
+        end_now()
 
 
 if __name__ == "__main__":
