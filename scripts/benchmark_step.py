@@ -40,7 +40,8 @@ def _options() -> StalenessOptions:
 
 
 def _ratio(batch_size: int, folder: str) -> dict:
-    from step_bench import Batches, Bench, Shard
+    from bench_shard import Shard
+    from step_bench import Batches, Bench
 
     batches = Batches(batch_size, _FLAGS.vocabulary, _FLAGS.skew, False)
     with Shard(folder, _options()) as shard:
@@ -85,7 +86,8 @@ def _ratio(batch_size: int, folder: str) -> dict:
 
 def _rows(sizes: list[int], folder: pathlib.Path) -> list[dict]:
     """Measures steps on tables of several sizes, in turns."""
-    from step_bench import Batches, Bench, Shard
+    from bench_shard import Shard
+    from step_bench import Batches, Bench
 
     found: dict[int, list[float]] = {size: [] for size in sizes}
     shards, benches = [], {}

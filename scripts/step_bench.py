@@ -3,28 +3,17 @@
 Importing it imports TensorFlow, whose settings must stand before that.
 """
 
-import dataclasses
-import os
 import pathlib
-import secrets
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import psutil
 import tensorflow as tf
+from bench_shard import Shard
 
-from elastic_keras.config import (
-    ClusterOptions,
-    JobConfig,
-    ModelOptions,
-    StalenessOptions,
-    WireOptions,
-)
+from elastic_keras.config import ModelOptions, WireOptions
 from elastic_keras.data.reader import Counts
 from elastic_keras.wire import rpc
 from elastic_keras.wire.proto import master_pb2, ps_pb2
@@ -292,52 +281,3 @@ def _members_setter(address: str, token: str) -> Callable[[int], None]:
         )
 
     return set_members
-
-
-class Shard:
-    """One shard's process, ended with the block.
-
-    Args:
-        folder: Its job directory.
-        options: The bound on staleness.
-    """
-
-    def __init__(self, folder: str, options: StalenessOptions) -> None:
-        self.options = options
-
-        self.job_id = "benchmark"
-        self.token = secrets.token_hex(16)
-        self.address = f"unix:{folder}/ps-0.sock"
-        config = dataclasses.replace(
-            JobConfig(),
-            staleness=options,
-            cluster=ClusterOptions(job_dir=folder),
-            job_id=self.job_id,
-            ps_addresses=(self.address,),
-        )
-        self._folder = pathlib.Path(folder)
-        (self._folder / "config.json").write_text(config.to_json())
-
-    def __enter__(self) -> "Shard":
-        self._process = subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "elastic_keras.ps.main",
-                f"--job_dir={self._folder}",
-                "--index=0",
-            ],
-            env={**os.environ, "EK_JOB_TOKEN": self.token},
-            stderr=open(self._folder / "ps-0.log", "w"),
-        )
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._process.terminate()
-        self._process.wait()
-
-    def cpu_seconds(self) -> float:
-        """Returns the processor time that it has used."""
-
-        times = psutil.Process(self._process.pid).cpu_times()
-        return times.user + times.system
