@@ -66,6 +66,10 @@ class Shard:
         times = psutil.Process(self._process.pid).cpu_times()
         return times.user + times.system
 
+    def resident_bytes(self) -> int:
+        """Returns the memory that it occupies."""
+        return int(psutil.Process(self._process.pid).memory_info().rss)
+
 
 def _free_port() -> int:
     with socket.socket() as probe:

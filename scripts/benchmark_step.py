@@ -7,8 +7,8 @@ weight each, MLP 256-128-64, Adagrad. "With" is the worker's whole pipeline,
 one worker and one shard, two processes over a Unix socket: ids found and made
 unique in tf.data, pull, step, push. "Without" is the same compiled step alone
 on rows that are already in memory. Both are measured in turns. With --rows
-it also measures the step with so many rows in the table. What is measured is
-set up by `step_bench.py`.
+it also measures the step, and the memory, with so many rows in the table.
+What is measured is set up by `step_bench.py`.
 """
 
 import json
@@ -33,6 +33,9 @@ flags.DEFINE_integer("vocabulary", 1_000_000, "Ids of all features together.")
 flags.DEFINE_float("skew", 1.05, "Exponent of the ids' power law; 0 is none.")
 flags.DEFINE_integer("threads", 0, "Intra-op threads; 0 as in a job.")
 flags.DEFINE_string("output", "", "File for the figures as JSON.")
+
+# Adagrad, width 17: weights, one slot, and the id.
+_ROW_BYTES = 2 * 17 * 4 + 8
 
 
 def _options() -> StalenessOptions:
@@ -90,6 +93,7 @@ def _rows(sizes: list[int], folder: pathlib.Path) -> list[dict]:
     from step_bench import Batches, Bench
 
     found: dict[int, list[float]] = {size: [] for size in sizes}
+    memory = {}
     shards, benches = [], {}
     try:
         for size in sizes:
@@ -98,8 +102,15 @@ def _rows(sizes: list[int], folder: pathlib.Path) -> list[dict]:
             shard = Shard(str(place), _options())
             shards.append(shard.__enter__())
             bench = Bench(shard, Batches(1024, size, 0.0, True))
+            before = shard.resident_bytes()
             bench.fill(size)
             bench.with_shard(30)
+            status = bench.status()
+            memory[size] = {
+                "bytes_per_row": status.tables[0].bytes / status.rows,
+                "resident_bytes_per_row": (shard.resident_bytes() - before)
+                / status.rows,
+            }
             benches[size] = bench
         for _ in range(_FLAGS.rounds):
             for size, bench in benches.items():
@@ -112,6 +123,7 @@ def _rows(sizes: list[int], folder: pathlib.Path) -> list[dict]:
             "rows": size,
             "step_ms": [round(1e3 * s, 2) for s in times],
             "median_ms": round(1e3 * statistics.median(times), 2),
+            **memory[size],
         }
         for size, times in found.items()
     ]
@@ -129,7 +141,12 @@ def _print_table(figures: dict) -> None:
             f"{entry['cpu_ms']})"
         )
     for entry in figures["rows"]:
-        print(f"{entry['rows']:>12,} rows: {entry['median_ms']:.2f} ms a step")
+        print(
+            f"{entry['rows']:>12,} rows: {entry['median_ms']:.2f} ms a step, "
+            f"{entry['bytes_per_row']:.0f} bytes a row with the index "
+            f"(resident {entry['resident_bytes_per_row']:.0f}), of which "
+            f"weights, slot and id are {_ROW_BYTES}"
+        )
 
 
 # As the launcher sets them for a job's processes.

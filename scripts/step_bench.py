@@ -6,7 +6,6 @@ Importing it imports TensorFlow, whose settings must stand before that.
 import pathlib
 import threading
 import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from bench_shard import Shard
 from elastic_keras.config import ModelOptions, WireOptions
 from elastic_keras.data.reader import Counts
 from elastic_keras.wire import rpc
-from elastic_keras.wire.proto import master_pb2, ps_pb2
+from elastic_keras.wire.proto import master_pb2, ps_pb2, tensor_pb2
 from elastic_keras.worker.client import PsClient
 from elastic_keras.worker.computing import TrainComputing
 from elastic_keras.worker.grouping import GroupedIds
@@ -139,15 +138,28 @@ class Bench:
             self._steps.get_dense(), self._steps.get_states()
         )
         self._tasks = 0
-        self._set_members = _members_setter(shard.address, shard.token)
+        # Asks what the master would.
+        self._master = rpc.Client(
+            shard.address,
+            ps_pb2.DESCRIPTOR.services_by_name["ParameterServer"],
+            token=shard.token,
+        )
         self._window = window(shard.options, 1)
         self.unique = 0
 
+    def status(self) -> ps_pb2.ShardStatus:
+        """Returns the shard's rows and bytes."""
+        status = self._master.call("GetStatus", tensor_pb2.Empty())
+        assert isinstance(status, ps_pb2.ShardStatus)
+        return status
+
     def with_shard(self, steps: int) -> float:
         """Trains a task of so many batches; returns seconds per step."""
-
         self._tasks += 1
-        self._set_members(self._tasks)
+        self._master.call(
+            "SetMembers",
+            ps_pb2.SetMembersRequest(number=self._tasks, members=[self._tasks]),
+        )
         computing = _Timed(self._computing, skip=min(10, steps // 5))
         pipeline = Pipeline(
             client=self.client,
@@ -190,7 +202,6 @@ class Bench:
 
     def fill(self, rows: int) -> None:
         """Makes rows exist by pushing gradients of zero."""
-
         dense = np.zeros_like(self._steps.get_dense())
         size = 100_000
         self._tasks += 1
@@ -264,20 +275,3 @@ class _Script:
 
 def _raise(error: BaseException) -> dict:
     raise error
-
-
-def _members_setter(address: str, token: str) -> Callable[[int], None]:
-
-    client = rpc.Client(
-        address,
-        ps_pb2.DESCRIPTOR.services_by_name["ParameterServer"],
-        token=token,
-    )
-
-    def set_members(member: int) -> None:
-        client.call(
-            "SetMembers",
-            ps_pb2.SetMembersRequest(number=member, members=[member]),
-        )
-
-    return set_members
