@@ -39,11 +39,20 @@ class GradientBuffer:
         """Takes a push.
 
         Args:
-            gradients: Its gradients; they are kept, not copied.
+            gradients: Its gradients; they are copied.
             weight: What its gradients are multiplied by in the mean.
             staleness: Its staleness, for `staleness()`.
         """
-        self._entries.append(_Entry(gradients, weight, staleness))
+        # They may lie in memory that the worker uses again for its next push.
+        copied = Gradients(
+            rows=[
+                Rows(rows.table, rows.ids.copy(), rows.gradients.copy())
+                for rows in gradients.rows
+            ],
+            dense=gradients.dense.copy(),
+            state_deltas=gradients.state_deltas.copy(),
+        )
+        self._entries.append(_Entry(copied, weight, staleness))
 
     def staleness(self) -> list[int]:
         """Returns the staleness of each push held."""

@@ -77,3 +77,19 @@ def test_it_is_empty_after_it_was_cleared():
     assert len(buffer) == 0
     assert not buffer.is_full
     assert buffer.staleness() == []
+
+
+def test_it_keeps_what_came_whatever_becomes_of_the_arrays():
+    buffer = GradientBuffer(2)
+    arrays = [np.ones((1, 2), np.float32), np.ones(3, np.float32)]
+    ids = np.array([5], np.int64)
+    for _ in range(2):
+        buffer.add(
+            Gradients([Rows(0, ids, arrays[0])], arrays[1], arrays[1]), 1.0, 0
+        )
+    for array in (*arrays, ids):
+        array[:] = 9
+    mean = buffer.mean()
+    assert mean.rows[0].ids.tolist() == [5]
+    assert mean.rows[0].gradients.tolist() == [[1, 1]]
+    assert mean.dense.tolist() == mean.state_deltas.tolist() == [1, 1, 1]

@@ -173,6 +173,21 @@ def test_shards_that_lack_a_batch_alone_get_it():
     assert statuses == [applied, duplicate, applied]
 
 
+@pytest.mark.parametrize("shared_memory", [False, True])
+def test_pushes_that_wait_for_others_are_not_written_over(shared_memory):
+    count = 10_000
+    options = StalenessOptions(grads_to_wait=3)
+    with Shards(1, options) as shards:
+        client = _ready(shards, shared_memory=shared_memory)
+        for batch in range(3):
+            first = batch * count
+            ids = _ids(1, range(first, first + count), [])
+            client.push(_push(ids, batch))
+        ids = _ids(1, range(3 * count), [])
+        pulled = client.pull(ids)
+    np.testing.assert_array_equal(pulled.rows[0][:, 0], ids[0].ids)
+
+
 def test_nonfinite_batches_are_refused_everywhere():
     with Shards(2) as shards:
         client = _ready(shards)
