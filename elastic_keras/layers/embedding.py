@@ -1,6 +1,5 @@
 """An embedding without a vocabulary size."""
 
-import logging
 import warnings
 from typing import Any
 
@@ -17,8 +16,6 @@ from elastic_keras.layers.combine import (
 from elastic_keras.layers.context import active_context
 from elastic_keras.layers.initializers import initializer_spec
 from elastic_keras.layers.local_rows import LocalRows
-
-logger = logging.getLogger(__name__)
 
 
 @keras.saving.register_keras_serializable(package="elastic_keras")
@@ -227,9 +224,11 @@ class Embedding(keras.layers.Layer):
 
     def save_own_variables(self, store: Any) -> None:
         if self._in_job:
-            logger.warning(
-                "%s: the rows live on the PS shards and are not in this file",
-                self.name,
+            # A file without them would look like the trained model.
+            raise ConfigError(
+                "In a job the rows of this embedding live on the PS shards: "
+                "its model cannot be saved there, by a callback for one. "
+                f"Received: layer {self.name!r}"
             )
         store["ids"] = self._local.ids
         store["rows"] = self._local.rows

@@ -83,9 +83,10 @@ class TableEmbedding(keras.layers.Embedding):
             return tf.identity(ids)
 
     def save_own_variables(self, store: Any) -> None:
-        logger.warning(
-            "%s: the rows live on the PS shards and are not in this file",
-            self.name,
+        raise ConfigError(
+            "In a job the rows of this embedding live on the PS shards: its "
+            "model cannot be saved there, by a callback for one. "
+            f"Received: layer {self.name!r}"
         )
 
     def load_own_variables(self, store: Any) -> None:

@@ -215,6 +215,22 @@ def test_saves_and_loads_rows_and_initial_values(tmp_path, suffix):
     np.testing.assert_array_equal(loaded.get_layer("bag")._local.ids, [1, 7])
 
 
+@pytest.mark.parametrize("save", ["save", "save_weights"])
+def test_a_model_whose_rows_are_on_shards_is_not_saved(tmp_path, save):
+    layer, _ = with_rows(name="ids")
+    model = keras.Sequential([layer, keras.layers.Flatten()])
+    model.predict(IDS, verbose=0)
+    layer.join_job()
+    suffix = ".keras" if save == "save" else ".weights.h5"
+    path = tmp_path / f"model{suffix}"
+    with pytest.raises(ConfigError, match=r"cannot be saved there.*'ids'"):
+        getattr(model, save)(path)
+    layer.assign_rows(
+        np.array([1]), np.ones((1, 2), np.float32), seed=0, table_index=0
+    )
+    getattr(model, save)(tmp_path / f"again{suffix}")
+
+
 def test_fit_trains_the_rest_and_warns_once():
     layer, rows = with_rows()
     model = keras.Sequential(
