@@ -88,7 +88,8 @@ class JobCallbacks:
         """Calls `on_train_batch_end`."""
         self._list.on_train_batch_end(self._batch, logs)
         self._batch += 1
-        self._tell_learning_rates()
+        # A new learning rate is the next batch's: this one's gradients are
+        # still to be pushed.
         if self._model.stop_training:
             self._stop_training()
 

@@ -41,6 +41,10 @@ class PreparedModel(Description):
         return self.optimizers[0]
 
 
+# What Keras's `fit` and `evaluate` call, and a job does not.
+_OF_FIT = ("train_step", "test_step", "compute_loss", "compute_metrics")
+
+
 def prepare(
     model: keras.Model,
     loss: Any,
@@ -76,6 +80,7 @@ def prepare(
             "custom_model must return a keras.Model. "
             f"Received: {type(model).__name__}"
         )
+    _refuse_own_steps(model)
     features = as_tensors(unpack(sample_batch).features)
     spec = spec_of(features)
     swapped = swap.swap(model, threshold_bytes)
@@ -139,3 +144,13 @@ def _find_tables(model: keras.Model, recording: Recording) -> tuple[Any, ...]:
         if all(layer is not other for other in found):
             found.append(layer)
     return tuple(found)
+
+
+def _refuse_own_steps(model: keras.Model) -> None:
+    for name in _OF_FIT:
+        if getattr(type(model), name) is not getattr(keras.Model, name):
+            raise ConfigError(
+                f"A job makes the step itself and would not call {name}: use "
+                "loss, eval_metrics_fn and add_loss instead. Received: "
+                f"{type(model).__name__}.{name}"
+            )

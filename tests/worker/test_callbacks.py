@@ -290,6 +290,20 @@ def test_a_batch_hook_may_set_the_learning_rate():
     assert job.rates == [(0, 0.5)]
 
 
+def test_a_rate_set_after_a_batch_is_that_of_the_next():
+    class Decay(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            self.model.optimizer.learning_rate = 0.25
+
+    job = _Job(Decay(), rate=0.5)
+    job.callbacks.train_batch_begin()
+    job.callbacks.train_batch_end({})
+    # The batch itself is not pushed yet.
+    assert job.rates == []
+    job.callbacks.train_batch_begin()
+    assert job.rates == [(0, 0.25)]
+
+
 def test_a_schedule_is_the_shards_business():
     decay = keras.optimizers.schedules.ExponentialDecay(0.5, 1, 0.5)
     job = _Job(keras.callbacks.Callback(), rate=decay)

@@ -170,6 +170,17 @@ def test_refuses_what_is_no_model_or_optimizer():
         prepared(model, "sgd", sample_batch=batch)
 
 
+@pytest.mark.parametrize(
+    "name", ["train_step", "test_step", "compute_loss", "compute_metrics"]
+)
+def test_refuses_steps_of_the_models_own(name):
+    own = type(
+        "Own", (keras.Model,), {name: lambda self, *args, **kwargs: None}
+    )
+    with pytest.raises(ConfigError, match=rf"Received: Own\.{name}"):
+        prepared(own())
+
+
 def test_an_exception_of_the_model_comes_out():
     class Broken(keras.Model):
         def call(self, ids):
