@@ -9,7 +9,8 @@ class Point:
     """Metric values at one moment of the job.
 
     Args:
-        step: The optimizer's iterations.
+        step: Of an evaluation the optimizer's iterations, of an epoch the
+            batches trained so far.
         epoch: The epoch, from 0.
         values: Value by metric.
     """

@@ -81,7 +81,8 @@ class Reporting:
         }
         values.update(self._training(elapsed))
         values.update(
-            (f"train/{name}", value) for name, value in status.metrics.items()
+            (f"train/{name}", value)
+            for name, value in job.stats.metrics.items()
         )
         values.update(self._shards())
         self._writer.scalars(values, step)

@@ -30,6 +30,7 @@ def status(job: "Job") -> master_pb2.JobStatus:
         # The first steps are traced and compiled: no measure of the others.
         known = rate if job.stats.settled(job.now) else 0.0
         left = statuses.seconds_left(done, expected, known)
+    loss, metrics = _trained_values(job)
     return master_pb2.JobStatus(
         phase=job.phase,
         epoch=training.epoch if training else 0,
@@ -39,8 +40,8 @@ def status(job: "Job") -> master_pb2.JobStatus:
         steps=steps(job),
         examples_per_second=average_speed(job) if job.over else rate,
         seconds_left=left,
-        loss=job.stats.loss or 0.0,
-        metrics=job.stats.metrics,
+        loss=loss,
+        metrics=metrics,
         evaluation=job.history.evaluation,
         staleness_max=staleness.max,
         staleness_mean=staleness.mean,
@@ -136,6 +137,19 @@ def _records_so_far(job: "Job") -> int:
     trained = end_checks.trained_examples(job.monitor.statuses)
     done = max(training.counts().records, job.stats.examples, trained)
     return min(done, records_expected(job))
+
+
+def _trained_values(job: "Job") -> tuple[float, dict[str, float]]:
+    """Returns the training loss and metrics to show.
+
+    Of an epoch that is over they are its own: the running ones are of the
+    last batches, and a short job has none.
+    """
+    training = job.dispatch.training
+    for point in job.history.epochs:
+        if training is not None and point.epoch == training.epoch:
+            return point.values.get("loss", 0.0), point.values
+    return job.stats.loss or 0.0, job.stats.metrics
 
 
 def _message(job: "Job") -> str:

@@ -60,11 +60,15 @@ def test_a_job_leaves_its_points(tmp_path):
             )
         )
         reporting.write()
+        assert job.status().loss == 0.5
         await running
         reporting.write()
         points.cancel()
+        return job.status()
 
-    asyncio.run(main())
+    ended = asyncio.run(main())
+    # The whole epoch's value, not that of its last batches.
+    assert ended.loss == 5.5
     last = {tag: points[-1] for tag, points in writer.points.items()}
     assert last["train/loss"][1] == 0.5
     assert last["train/auc"][1] == 0.5
