@@ -27,7 +27,7 @@ def closing_lines(result: Mapping[str, Any], job_dir: str) -> list[str]:
         values = (f"{name} {_number(v)}" for name, v in evaluation.items())
         lines.append(f"evaluation: {', '.join(values)}")
     staleness = result.get("staleness") or {}
-    if "max" in staleness:
+    if staleness.get("max"):
         lines.append(
             f"staleness: {staleness['mean']:.2f} versions on average, "
             f"{staleness['max']} at most"
@@ -71,12 +71,25 @@ def _number(value: float | None) -> str:
 def _status_line(result: Mapping[str, Any]) -> str:
     line = f"job {result.get('status', 'ended')}"
     if "steps" in result:
-        line += f": {result['steps']:,} steps"
+        line += f": {_steps(result)}"
     if "seconds" in result:
-        line += f" in {result['seconds']:.1f} s"
+        line += f" in {result['seconds']:.1f} s, start included"
     if "examples_per_second" in result:
-        line += f", {result['examples_per_second']:,.0f} examples/s"
+        speed = result["examples_per_second"]
+        line += f"; {speed:,.0f} examples/s while training"
     return line
+
+
+def _steps(result: Mapping[str, Any]) -> str:
+    steps = result["steps"]
+    updates = max(
+        (shard.get("iterations", 0) for shard in result.get("shards") or ()),
+        default=0,
+    )
+    if 0 < updates < steps:
+        # By --grads_to_wait: the step of an evaluation counts updates.
+        return f"{steps:,} batches pushed, {updates:,} updates"
+    return f"{steps:,} steps"
 
 
 def _records_line(result: Mapping[str, Any]) -> str:
@@ -85,6 +98,11 @@ def _records_line(result: Mapping[str, Any]) -> str:
     line = f"records trained: {trained:,}"
     if expected is None:
         return line
+    formula = "records x epochs"
+    bad = result.get("bad_records", 0)
+    if bad:
+        # By --bad_records=skip; they count once an epoch.
+        formula += f", without {bad:,} bad ones that were skipped"
     if trained == expected:
-        return f"{line} = records x epochs"
-    return f"{line} of {expected:,} (records x epochs)"
+        return f"{line} = {formula}"
+    return f"{line} of {expected:,} ({formula})"

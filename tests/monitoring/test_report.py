@@ -30,7 +30,8 @@ def test_lines_of_a_job_that_succeeded():
         "runs/a job",
     )
     assert lines == [
-        "job succeeded: 1,234 steps in 61.2 s, 4,321 examples/s",
+        "job succeeded: 1,234 steps in 61.2 s, start included; "
+        "4,321 examples/s while training",
         "records trained: 2,000 = records x epochs",
         "evaluation: auc 0.751235, loss not finite",
         "staleness: 1.50 versions on average, 4 at most",
@@ -46,6 +47,41 @@ def test_missing_records_are_not_passed_over():
     )
     assert lines[0] == "job stopped"
     assert lines[1] == "records trained: 5 of 9 (records x epochs)"
+
+
+def test_skipped_records_are_counted():
+    lines = closing_lines(
+        {
+            "records_trained": 18,
+            "records_expected": 18,
+            "bad_records": 2,
+        },
+        "d",
+    )
+    assert lines[1] == (
+        "records trained: 18 = records x epochs, without 2 bad ones that "
+        "were skipped"
+    )
+
+
+@pytest.mark.parametrize(
+    ("iterations", "words"),
+    [
+        ((5, 5), "5 steps"),
+        ((3, 2), "5 batches pushed, 3 updates"),
+        ((0, 0), "5 steps"),
+    ],
+)
+def test_batches_and_updates_are_told_apart(iterations, words):
+    shards = [{"iterations": n} for n in iterations]
+    lines = closing_lines({"steps": 5, "shards": shards}, "d")
+    assert lines[0] == f"job ended: {words}"
+
+
+def test_no_staleness_is_not_worth_a_line():
+    staleness = {"max": 0, "mean": 0.0, "histogram": [5]}
+    lines = closing_lines({"staleness": staleness}, "d")
+    assert not [line for line in lines if "staleness" in line]
 
 
 def test_tensorboard_beside_the_interpreter(monkeypatch, tmp_path):
