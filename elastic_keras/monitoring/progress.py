@@ -9,6 +9,7 @@ from typing import TextIO
 
 from rich import progress as rich_progress
 from rich.console import Console
+from rich.table import Column
 
 from elastic_keras.wire.proto import master_pb2
 
@@ -123,7 +124,10 @@ class RichProgress(Progress):
         self._progress = rich_progress.Progress(
             rich_progress.TextColumn("{task.description}"),
             rich_progress.BarColumn(bar_width=24),
-            rich_progress.TextColumn("{task.fields[details]}"),
+            # On a narrow terminal it goes over several lines.
+            rich_progress.TextColumn(
+                "{task.fields[details]}", table_column=Column(no_wrap=False)
+            ),
             console=console,
         )
         self._bar = self._progress.add_task("starting", total=None, details="")
@@ -172,7 +176,7 @@ def describe(status: master_pb2.JobStatus) -> list[str]:
         parts.append(f"loss {status.loss:.4g}")
     parts += _values(status.metrics, "")
     parts += _values(status.evaluation, "val_")
-    if status.steps:
+    if status.staleness_max:
         # Its maximum would read like the S of --max_staleness, which under
         # `wait` counts a worker's steps and not all workers' versions.
         parts.append(

@@ -56,6 +56,11 @@ def test_a_loss_that_is_not_known_yet_is_left_out():
     assert not [x for x in progress.describe(_status(loss=0)) if "loss" in x]
 
 
+def test_no_staleness_is_left_out():
+    parts = progress.describe(_status(staleness_max=0, staleness_mean=0.0))
+    assert not [x for x in parts if "staleness" in x]
+
+
 def test_plain_prints_every_two_seconds_and_on_change():
     now = [0.0]
     stream = io.StringIO()
@@ -122,6 +127,17 @@ def test_rich_draws_the_newest_status():
     text = stream.getvalue()
     assert "succeeded" in text
     assert "3,000/3,000 records" in text
+
+
+def test_rich_keeps_the_metrics_on_a_narrow_terminal():
+    stream = io.StringIO()
+    console = Console(file=stream, force_terminal=True, width=80)
+    shown = progress.RichProgress(console)
+    shown.update(_status(phase="succeeded"))
+    shown.close()
+    words = stream.getvalue().split()
+    for word in ("0.5123", "0.75", "val_auc", "workers"):
+        assert word in words
 
 
 def test_modes():
