@@ -85,7 +85,19 @@ def test_a_file_that_may_not_be_read(folder, capsys, monkeypatch, name):
         ({"data_reader_params": "table="}, "Python literals by name"),
         ({"prediction_data": "good.csv"}, "Unknown flag"),
         ({"evaluation_steps": 5}, "--evaluation_steps needs"),
-        ({"early_stopping_patience": 1}, "--early_stopping_patience needs"),
+        (
+            {"early_stopping_patience": 1},
+            "--early_stopping_patience needs --early_stopping_metric",
+        ),
+        (
+            {"early_stopping_metric": "auc"},
+            "--early_stopping_metric needs --early_stopping_patience",
+        ),
+        (
+            {"early_stopping_patience": 1, "early_stopping_metric": "auc"},
+            "--early_stopping_patience needs --validation_data",
+        ),
+        ({"port": 5000}, "--port needs --transport=tcp"),
         ({"data_format": "text", "csv_header": "true"}, "--csv_header goes"),
     ],
 )

@@ -4,7 +4,12 @@ import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from elastic_keras.config import ConfigError, DataOptions, JobConfig
+from elastic_keras.config import (
+    ConfigError,
+    DataOptions,
+    JobConfig,
+    TrainingOptions,
+)
 
 if TYPE_CHECKING:
     from elastic_keras.data.reader import DataReader, RecordRange
@@ -80,13 +85,13 @@ def scan(config: JobConfig) -> JobRanges:
 
 
 def check_options(config: JobConfig) -> None:
-    """Checks that the options that need data have them.
+    """Checks that options have what they need: data, or one another.
 
     Args:
         config: The job.
 
     Raises:
-        ConfigError: They have none.
+        ConfigError: One of them could do nothing.
     """
     training = config.training
     if not config.data.training_data:
@@ -99,6 +104,13 @@ def check_options(config: JobConfig) -> None:
             "Training takes no data to predict on. Received: "
             f"prediction_data={config.data.prediction_data!r}"
         )
+    _check_early_stopping(training)
+    if config.cluster.port and config.wire.transport != "tcp":
+        raise ConfigError(
+            "--port needs --transport=tcp. Received: "
+            f"port={config.cluster.port}, "
+            f"transport={config.wire.transport!r}"
+        )
     if config.data.validation_data:
         return
     for name in ("evaluation_steps", "early_stopping_patience"):
@@ -107,6 +119,21 @@ def check_options(config: JobConfig) -> None:
                 f"--{name} needs --validation_data. Received: "
                 f"{name}={value}, validation_data=''"
             )
+
+
+def _check_early_stopping(training: TrainingOptions) -> None:
+    metric = training.early_stopping_metric
+    patience = training.early_stopping_patience
+    if bool(metric) == bool(patience):
+        return
+    given, other = "early_stopping_metric", "early_stopping_patience"
+    if patience:
+        given, other = other, given
+    raise ConfigError(
+        f"--{given} needs --{other}. Received: "
+        f"early_stopping_metric={metric!r}, "
+        f"early_stopping_patience={patience}"
+    )
 
 
 def plan(

@@ -77,6 +77,8 @@ class Worker:
         data = JobData(config, zoo, len(config.ps_addresses))
         prepared = self._prepare(zoo, model, data, reply.sample)
         steps = Steps(prepared)
+        metric = config.training.early_stopping_metric
+        steps.evaluation_metrics.require(metric.removeprefix("val_"))
         data.serve(prepared, steps)
         client = self._join_shards(prepared, steps)
         work = ModelWork(

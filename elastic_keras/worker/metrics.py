@@ -129,6 +129,26 @@ class MetricSet:
                 found[name] = "max" if direction == "up" else "min"
         return found
 
+    def require(self, name: str) -> None:
+        """Checks the metric of early stopping, before anything is trained.
+
+        Args:
+            name: Its name; empty for no early stopping.
+
+        Raises:
+            ConfigError: There is no such metric.
+        """
+        known = sorted(self._all())
+        # A value that is a dict or a vector is known by further words.
+        if name in ("", *known) or any(
+            name.startswith(f"{metric}_") for metric in known
+        ):
+            return
+        raise ConfigError(
+            f"--early_stopping_metric takes one of {', '.join(known)}. "
+            f"Received: early_stopping_metric={name!r}"
+        )
+
     def reset(self) -> None:
         """Forgets what was taken in."""
         for metric in self._all().values():

@@ -241,6 +241,12 @@ CASES = (
         module="import no_such_package\n",
     ),
     Case(
+        "unknown early stopping metric",
+        2,
+        ("--early_stopping_metric takes one of", "'auk'"),
+        flags=("--early_stopping_metric=auk", "--early_stopping_patience=2"),
+    ),
+    Case(
         "NaN loss",
         1,
         ("NaN",),

@@ -149,7 +149,19 @@ def test_scan_of_files(tmp_path):
         ({"training_data": ""}, "--training_data"),
         ({"training_data": "/nowhere/*.csv"}, "/nowhere"),
         ({"evaluation_steps": 5}, "--evaluation_steps needs"),
-        ({"early_stopping_patience": 1}, "--early_stopping_patience needs"),
+        (
+            {"early_stopping_patience": 1},
+            "--early_stopping_patience needs --early_stopping_metric",
+        ),
+        (
+            {"early_stopping_metric": "auc"},
+            "--early_stopping_metric needs --early_stopping_patience",
+        ),
+        (
+            {"early_stopping_patience": 1, "early_stopping_metric": "auc"},
+            "--early_stopping_patience needs --validation_data",
+        ),
+        ({"port": 5000}, "--port needs --transport=tcp"),
         ({"model_def": "another"}, "another"),
     ],
 )

@@ -144,6 +144,15 @@ def test_results_that_are_vectors_or_dicts_get_names():
     }
 
 
+def test_the_metric_of_early_stopping_must_be_there():
+    made = MetricSet(metrics())
+    # A vector's parts are known by their numbers.
+    for name in ("", "loss", "auc", "near", "f1_0"):
+        made.require(name)
+    with pytest.raises(ConfigError, match=r"one of auc, f1, loss.*'accuracy'"):
+        made.require("accuracy")
+
+
 def test_wrong_use():
     with pytest.raises(ConfigError, match=r"returns a dict.*Received: list"):
         MetricSet([keras.metrics.AUC()])
