@@ -4,6 +4,7 @@ import datetime
 import json
 import os
 import pathlib
+from typing import Any
 
 from elastic_keras.config import ConfigError, JobConfig
 
@@ -37,9 +38,17 @@ class JobDirectory:
         """Writes restarts.json: restarts so far by role."""
         self._write("restarts.json", json.dumps(counts))
 
-    def write_result(self, result: dict[str, object]) -> None:
+    def read_result(self) -> dict[str, Any] | None:
+        """Returns what result.json holds; `None` if there is none."""
+        try:
+            result = json.loads(self.result.read_text())
+        except (OSError, ValueError):
+            return None
+        return result if isinstance(result, dict) else None
+
+    def write_result(self, result: dict[str, Any]) -> None:
         """Writes result.json for a job whose master could not."""
-        self._write("result.json", json.dumps(result, indent=2))
+        self._write("result.json", json.dumps(result, indent=2) + "\n")
 
     def _write(self, name: str, text: str) -> None:
         # Renamed into place: a reader sees the old file or the new one.

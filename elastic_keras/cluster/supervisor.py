@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 
-from elastic_keras.cluster import exits
+from elastic_keras.cluster import exits, leftover
 from elastic_keras.cluster.job_directory import JobDirectory
 from elastic_keras.cluster.job_watch import JobWatch
 from elastic_keras.cluster.launcher import JobOutcome, StatusObserver
@@ -81,6 +81,7 @@ class Supervisor:
         self._interrupts = 0
         self._interrupted_code = 0
         self._stop_at = float("inf")
+        self._began = time.monotonic()
 
     def interrupt(self, number: int) -> None:
         """Takes note of a signal: the first stops the job, the next kills."""
@@ -263,18 +264,14 @@ class Supervisor:
             process.signal(signal.SIGKILL)
 
     def _leave_result(self, outcome: JobOutcome) -> None:
-        """Writes a result for a job whose master did not get to it."""
-        if self._directory.result.exists():
-            return
-        self._directory.write_result(
-            {
-                "status": outcome.status,
-                "steps": self._status.steps,
-                "epochs": self._status.epoch,
-                "records_trained": self._status.records_done,
-                "records_expected": self._status.records_expected,
-                "evaluation": {},
-                "restarts": self._restarts.counts,
-                "error": outcome.error,
-            }
+        """Lets result.json say how the job ended, if it does not yet."""
+        left = self._directory.read_result()
+        result = leftover.completed(
+            left,
+            outcome,
+            self._status,
+            seconds=time.monotonic() - self._began,
+            restarts=self._restarts.counts,
         )
+        if result != left:
+            self._directory.write_result(result)

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from elastic_keras.cluster import leftover
 from elastic_keras.master import end_checks
 from elastic_keras.master import result as results
 from elastic_keras.master import status as statuses
@@ -64,7 +65,7 @@ def result(job: "Job") -> dict[str, Any]:
     staleness = job.monitor.staleness
     made = {
         "status": job.outcome.phase,
-        "ended_by": job.flow.ended_by.value if job.flow else "",
+        "ended_by": _ended_by(job),
         "steps": end_checks.steps_done(job.monitor.statuses),
         "epochs": training.epochs_done if training else 0,
         "records_trained": records_trained(job),
@@ -150,6 +151,12 @@ def _trained_values(job: "Job") -> tuple[float, dict[str, float]]:
         if training is not None and point.epoch == training.epoch:
             return point.values.get("loss", 0.0), point.values
     return job.stats.loss or 0.0, job.stats.metrics
+
+
+def _ended_by(job: "Job") -> str:
+    if job.outcome.phase in leftover.ENDED_BY:
+        return leftover.ENDED_BY[job.outcome.phase]
+    return job.flow.ended_by.value if job.flow else ""
 
 
 def _message(job: "Job") -> str:

@@ -98,6 +98,14 @@ def test_wrong_use_in_one_worker_ends_the_job(tmp_path):
     assert result["status"] == "failed"
 
 
+def test_result_of_a_master_that_does_not_know_says_what_failed(tmp_path):
+    outcome, _ = _run("endless-crash-leaves", tmp_path)
+    result = json.loads((tmp_path / "job" / "result.json").read_text())
+    assert (result["status"], result["exit_code"]) == ("failed", 1)
+    assert result["error"] == outcome.error
+    assert (result["steps"], result["ended_by"]) == (5, "error")
+
+
 def test_failure_that_the_master_reports(tmp_path):
     outcome, phases = _run("raises", tmp_path)
     assert phases[-1] == "failed"

@@ -61,6 +61,7 @@ def test_an_evaluation_of_nothing_is_no_perfect_one(tmp_path):
     assert code == 2
     assert result["evaluation"] == {}
     assert "nothing to evaluate" in result["error"]
+    assert result["ended_by"] == "error"
     assert "Received: 5 records" in result["error"]
 
 
@@ -308,6 +309,7 @@ def test_stop_job(tmp_path):
     assert asyncio.run(main()) == 1
     result = json.loads((tmp_path / "result.json").read_text())
     assert result["status"] == "stopped"
+    assert result["ended_by"] == "stop"
     assert result["error"] == "enough"
 
 
