@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import signal
+import sys
 import types
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -51,6 +52,10 @@ class Result:
         seconds: How long the job took.
         examples_per_second: Over the whole training.
         evaluation: Last value of each evaluation metric, by name.
+        evaluations: Every evaluation: `step` (updates before it), `epoch`
+            (from 1) and `values` by metric.
+        history: Training metrics of every epoch: `step` (batches before
+            it was over), `epoch` and `values`.
         staleness: `max`, `mean` and `histogram` of applied pushes.
         shards: `rows`, `bytes`, `version` and `tables` of each shard.
         restarts: Restarts by role.
@@ -65,6 +70,8 @@ class Result:
     seconds: float = 0.0
     examples_per_second: float = 0.0
     evaluation: dict[str, float] = dataclasses.field(default_factory=dict)
+    evaluations: list[dict[str, Any]] = dataclasses.field(default_factory=list)
+    history: list[dict[str, Any]] = dataclasses.field(default_factory=list)
     staleness: dict[str, Any] = dataclasses.field(default_factory=dict)
     shards: list[dict[str, Any]] = dataclasses.field(default_factory=list)
     restarts: dict[str, int] = dataclasses.field(default_factory=dict)
@@ -132,6 +139,8 @@ def run_training(config: JobConfig) -> JobOutcome:
         ConfigError: The job cannot start.
     """
     preflight.check(config)
+    for line in preflight.warnings(config):
+        print(f"elastic_keras: warning: {line}", file=sys.stderr)
     progress = make_progress(config.monitoring.progress)
     try:
         outcome = LocalLauncher().run(

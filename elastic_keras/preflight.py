@@ -12,6 +12,7 @@ from elastic_keras.data.errors import DataError
 from elastic_keras.data.file_reader import FileReader
 from elastic_keras.master.ranges import check_options
 from elastic_keras.zoo.location import Location, locate
+from elastic_keras.zoo.names import near_misses
 from elastic_keras.zoo.params import parse_params
 
 
@@ -36,6 +37,42 @@ def check(config: JobConfig) -> None:
         data = getattr(config.data, name)
         if data:
             _check_files(config, name, data)
+
+
+def warnings(config: JobConfig) -> list[str]:
+    """Returns what a job that passed `check` hardly means so.
+
+    Args:
+        config: The job.
+
+    Returns:
+        A text for each.
+    """
+    location = locate(config.model)
+    found = [
+        f"The module defines {written!r}, which nothing calls. Is {meant!r} "
+        f"meant? Received: {location.path}"
+        for written, meant in near_misses(location.own_names()).items()
+    ]
+    if config.model.deterministic and not _repeatable(config):
+        found.append(
+            "--deterministic gives the same bits on every run with one "
+            "worker, --staleness_policy=wait and --max_staleness=0 only; it "
+            "turns on TensorFlow's part. Received: "
+            f"num_workers={config.cluster.num_workers}, "
+            f"staleness_policy={config.staleness.staleness_policy!r}, "
+            f"max_staleness={config.staleness.max_staleness}"
+        )
+    return found
+
+
+def _repeatable(config: JobConfig) -> bool:
+    staleness = config.staleness
+    return (
+        config.cluster.num_workers == 1
+        and staleness.staleness_policy == "wait"
+        and staleness.max_staleness == 0
+    )
 
 
 def _reads_itself(location: Location) -> bool:

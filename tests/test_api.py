@@ -65,12 +65,15 @@ def test_values_become_those_of_flags(name, given, plain):
 
 
 def test_result_is_read(tmp_path):
+    point = {"step": 3, "epoch": 1, "values": {"auc": 0.5}}
     (tmp_path / "result.json").write_text(
         json.dumps(
             {
                 "status": "succeeded",
                 "steps": 3,
                 "evaluation": {"auc": 0.5},
+                "evaluations": [point],
+                "history": [point],
                 "of_a_later_version": 1,
             }
         )
@@ -78,6 +81,7 @@ def test_result_is_read(tmp_path):
     result = ek.Result.load(tmp_path)
     assert (result.status, result.steps) == ("succeeded", 3)
     assert result.evaluation == {"auc": 0.5}
+    assert result.evaluations == result.history == [point]
     assert result.job_dir == str(tmp_path)
 
 
@@ -87,7 +91,7 @@ def test_no_result(tmp_path):
 
 
 def test_public_names_are_there():
-    assert set(ek.__all__) <= set(dir(ek))
+    assert dir(ek) == sorted(ek.__all__)
     for name in ek.__all__:
         assert getattr(ek, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'fit'"):

@@ -6,7 +6,8 @@ import sys
 
 import pytest
 
-from elastic_keras import cli
+from elastic_keras import cli, preflight
+from elastic_keras.config import JobConfig
 
 
 @pytest.fixture
@@ -117,3 +118,41 @@ def test_a_custom_reader_knows_what_the_flags_mean(folder):
     )
     done = subprocess.run([sys.executable, "-c", code], check=False)
     assert done.returncode == 0
+
+
+def _warnings(**options):
+    config = JobConfig.from_options(
+        model_def="mine.py", training_data="good.csv", **options
+    )
+    preflight.check(config)
+    return preflight.warnings(config)
+
+
+def test_a_module_with_a_name_that_does_nothing(folder):
+    assert _warnings() == []
+    path = folder / "mine.py"
+    path.write_text("def eval_metrics():\n    return {}\n")
+    (told,) = _warnings()
+    assert told == (
+        "The module defines 'eval_metrics', which nothing calls. Is "
+        f"'eval_metrics_fn' meant? Received: {path}"
+    )
+    path.write_text("from clicks import *\ndef eval_metrics(): pass\n")
+    assert _warnings() == []
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"num_workers": 2},
+        {"max_staleness": 1},
+        {"staleness_policy": "unbounded"},
+    ],
+)
+def test_deterministic_where_it_cannot_be(folder, options):
+    assert _warnings(**options) == []
+    assert _warnings(deterministic=True) == []
+    (told,) = _warnings(deterministic=True, **options)
+    (name,) = options
+    assert told.startswith("--deterministic gives the same bits")
+    assert f"{name}={options[name]!r}" in told

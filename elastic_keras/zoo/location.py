@@ -56,12 +56,30 @@ class Location:
         Args:
             name: A name of the contract, e.g. `custom_data_reader`.
         """
+        return any(name in _bound(each) for each in self._statements())
+
+    def own_names(self) -> set[str]:
+        """Returns, without running the module, the names that it defines.
+
+        Imported ones are left out; where it imports all of another module,
+        nothing is known.
+        """
+        statements = self._statements()
+        if any("*" in _bound(each) for each in statements):
+            return set()
+        return {
+            name
+            for each in statements
+            if not isinstance(each, (ast.Import, ast.ImportFrom))
+            for name in _bound(each)
+        }
+
+    def _statements(self) -> list[ast.stmt]:
         with open(self.path, "rb") as file:
             try:
-                tree = ast.parse(file.read())
+                return ast.parse(file.read()).body
             except (SyntaxError, ValueError):
-                return False
-        return any(name in _bound(statement) for statement in tree.body)
+                return []
 
 
 def locate(model: ModelOptions) -> Location:
