@@ -182,10 +182,24 @@ _KINDS: dict[type, str] = {
 }
 
 
+def _switches() -> list[str]:
+    """Returns the names of the boolean flags."""
+    return [
+        field.name
+        for _, field in all_options()
+        if isinstance(field.default, bool)
+    ]
+
+
 def _nearest(name: str, known: Iterable[str], prefix: str = "") -> str:
     """Returns ` Did you mean ...?`, or nothing if no name is near."""
     plain = name.lstrip("-").replace("-", "_")
     found = difflib.get_close_matches(plain, list(known), n=1)
+    switch = plain.removeprefix("no_")
+    if prefix and switch != plain:
+        # The opposite of a boolean flag has no dash after its `no`.
+        near = difflib.get_close_matches(switch, _switches(), n=1)
+        found = [f"no{each}" for each in near] or found
     return f" Did you mean {prefix}{found[0]}?" if found else ""
 
 

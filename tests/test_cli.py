@@ -36,6 +36,16 @@ def _run(capsys, *arguments):
             f"Received: --max-staleness; {_HELP}",
         ),
         (
+            ["train", "--no-shared_memory"],
+            "Unknown flag. Did you mean --noshared_memory? "
+            f"Received: --no-shared_memory; {_HELP}",
+        ),
+        (
+            ["train", "--no_csv-header"],
+            "Unknown flag. Did you mean --nocsv_header? "
+            f"Received: --no_csv-header; {_HELP}",
+        ),
+        (
             ["train", "--prediction_data=new.csv"],
             "Unknown flag. Did you mean --validation_data? "
             f"Received: --prediction_data; {_HELP}",
