@@ -44,6 +44,7 @@ def test_every_option_is_described_and_its_default_valid(field):
         ("num_workers", 0, "at least 1"),
         ("port", 65536, "at most 65535"),
         ("max_message_mb", 2048, "at most 2047"),
+        ("minibatch_size", (1 << 20) + 1, "at most 1048576"),
         ("wire_dtype", "float64", "one of float32, bfloat16, float16"),
         ("staleness_policy", "", "one of wait, recompute"),
     ],
