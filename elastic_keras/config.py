@@ -279,8 +279,9 @@ class ClusterOptions(_Checked):
     )
     step_timeout_secs: float = option(
         600.0,
-        "A worker that is at one step, or at making one batch of records, "
-        "for longer is started again; 0 waits for ever.",
+        "A worker that is at one step, one batch of records or building the "
+        "model for longer is started again, and its log tells of a callback "
+        "that takes longer; 0 waits for ever.",
         unit="seconds",
         minimum=0,
     )

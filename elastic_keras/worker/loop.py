@@ -53,7 +53,9 @@ class Worker:
         self._present: tuple[ModelWork, Pipeline] | None = None
         self._word = master_pb2.HeartbeatReply()
         self._error: RpcError | None = None
-        self._watchdog = Watchdog(config.cluster.step_timeout_secs, self._hung)
+        self._watchdog = Watchdog(
+            config.cluster.step_timeout_secs, self._hung, self._slow
+        )
 
     def run(self) -> None:
         """Works until the job is over.
@@ -70,7 +72,9 @@ class Worker:
         training = bool(config.data.training_data)
         zoo = load(config.model, training=training)
         callbacks = job_callbacks.check(zoo.callbacks())
-        model = zoo.custom_model()
+        self._watchdog.start()
+        with self._watchdog.watch("custom_model()"):
+            model = zoo.custom_model()
         reply = self._join(bool(callbacks))
         if reply is None:
             return
@@ -84,7 +88,6 @@ class Worker:
         work = ModelWork(
             config, prepared, steps, data, client, self._stats, self._watchdog
         )
-        self._watchdog.start()
         if callbacks:
             work.use_callbacks(callbacks)
         while self._work(work) is Outcome.LOST:
@@ -117,6 +120,15 @@ class Worker:
         faulthandler.dump_traceback(all_threads=True)
         self.leave(_GOODBYE_SECONDS)
         end_now()
+
+    def _slow(self, what: str, seconds: float) -> None:
+        """Says what the whole job may be waiting for."""
+        _LOGGER.warning(
+            "This worker is at %s for %.0f s; the job goes on when that is "
+            "over (see --step_timeout_secs)",
+            what,
+            seconds,
+        )
 
     def _join(self, has_callbacks: bool) -> master_pb2.WorkerJoinReply | None:
         master = MasterClient(
@@ -182,16 +194,22 @@ class Worker:
         sample: master_pb2.RecordRange,
     ) -> PreparedModel:
         training = bool(self._config.data.training_data)
+        watch = self._watchdog.watch
         try:
-            return prepare(
-                model,
-                zoo.loss,
-                zoo.optimizer() if training else None,
-                zoo.eval_metrics_fn,
-                sample_batch=data.sample(sample),
-                seed=self._config.model.seed,
-                threshold_bytes=self._config.model.embedding_threshold_bytes,
-            )
+            with watch("reading the first batch of records"):
+                batch = data.sample(sample)
+            with watch("building the model"):
+                return prepare(
+                    model,
+                    zoo.loss,
+                    zoo.optimizer() if training else None,
+                    zoo.eval_metrics_fn,
+                    sample_batch=batch,
+                    seed=self._config.model.seed,
+                    threshold_bytes=(
+                        self._config.model.embedding_threshold_bytes
+                    ),
+                )
         except Exception as error:
             raise at_the_start(error, data.spec) from error
 

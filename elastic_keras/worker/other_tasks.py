@@ -1,5 +1,6 @@
 """Tasks that train nothing: evaluation, merging metrics, callbacks."""
 
+import contextlib
 import json
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -34,7 +35,8 @@ class OtherTasks:
         running: The logs of the hooks around an evaluation's batches.
         report: Sends a report to the master.
         describe: Turns a user's exception into a report's fields.
-        watchdog: Watches the evaluation's steps.
+        watchdog: Watches the evaluation's steps, and what the user's hooks
+            and metrics do.
     """
 
     def __init__(
@@ -85,11 +87,13 @@ class OtherTasks:
         for batch, pulled in self._pulled(opened.batches()):
             self._computing.assign(pulled.dense)
             if hooks is not None:
-                hooks.test_batch_begin()
+                with self._hook("on_test_batch_begin"):
+                    hooks.test_batch_begin()
             with self._watchdog.watch("an evaluation step"):
                 self._steps.evaluate(batch.data, pulled.rows, batch.inverse)
             if hooks is not None:
-                hooks.test_batch_end(self._running.result())
+                with self._hook("on_test_batch_end"):
+                    hooks.test_batch_end(self._running.result())
             batches += 1
             examples += batch.examples
         states = metrics.state()
@@ -111,7 +115,8 @@ class OtherTasks:
 
     def _merge(self, task: master_pb2.Task) -> master_pb2.ReportTaskRequest:
         states = decode_states(task.states)
-        values = self._steps.evaluation_metrics.result_from(states)
+        with self._watchdog.watch("computing the metrics' results"):
+            values = self._steps.evaluation_metrics.result_from(states)
         return master_pb2.ReportTaskRequest(
             result=json.dumps({n: float(v) for n, v in values.items()})
         )
@@ -119,8 +124,13 @@ class OtherTasks:
     def _call_back(self, task: master_pb2.Task) -> master_pb2.ReportTaskRequest:
         result = {"stop": False}
         if self._callbacks is not None:
-            result = self._callbacks.run(task)
+            with self._hook(task.hook):
+                result = self._callbacks.run(task)
         return master_pb2.ReportTaskRequest(result=json.dumps(result))
+
+    def _hook(self, name: str) -> contextlib.AbstractContextManager[None]:
+        # A callback may have a lot to do, to write a model or a plot.
+        return self._watchdog.watch(f"the callbacks' {name}", may_last=True)
 
     def _pulled(
         self, batches: Iterator[items.Batch]

@@ -6,6 +6,7 @@ ever.
 """
 
 import contextlib
+import dataclasses
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator
@@ -19,12 +20,21 @@ from elastic_keras.worker.values import Pulled, StepGradients
 _LONGEST_PAUSE = 1.0
 
 
+@dataclasses.dataclass(eq=False)
+class _Doing:
+    what: str
+    since: float
+    may_last: bool
+    told: bool = False
+
+
 class Watchdog:
     """Watches for how long each thread is at one thing.
 
     Args:
         seconds: How long is too long; 0 watches nothing.
         hung: Called, once, with what hangs and for how long it has.
+        slow: Called in its stead, once each, where it may be meant.
         clock: Seconds, from any origin.
     """
 
@@ -32,13 +42,15 @@ class Watchdog:
         self,
         seconds: float = 0.0,
         hung: Callable[[str, float], None] = lambda what, seconds: None,
+        slow: Callable[[str, float], None] = lambda what, seconds: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._seconds = seconds
         self._hung = hung
+        self._slow = slow
         self._clock = clock
         self._lock = threading.Lock()
-        self._under_way: dict[int, tuple[str, float]] = {}
+        self._under_way: dict[int, _Doing] = {}
 
     def start(self) -> None:
         """Starts looking, in a thread of its own, to the process's end."""
@@ -48,15 +60,16 @@ class Watchdog:
             ).start()
 
     @contextlib.contextmanager
-    def watch(self, what: str) -> Iterator[None]:
+    def watch(self, what: str, *, may_last: bool = False) -> Iterator[None]:
         """Watches what the calling thread does in a block.
 
         Args:
             what: What it does, for messages.
+            may_last: It is `slow` that is told if it takes too long.
         """
         thread = threading.get_ident()
         with self._lock:
-            self._under_way[thread] = what, self._clock()
+            self._under_way[thread] = _Doing(what, self._clock(), may_last)
         try:
             yield
         finally:
@@ -68,10 +81,15 @@ class Watchdog:
         now = self._clock()
         with self._lock:
             under_way = list(self._under_way.values())
-        for what, since in under_way:
-            if now - since > self._seconds:
-                self._hung(what, now - since)
+        for doing in under_way:
+            seconds = now - doing.since
+            if seconds <= self._seconds or doing.told:
+                continue
+            doing.told = doing.may_last
+            if not doing.may_last:
+                self._hung(doing.what, seconds)
                 return True
+            self._slow(doing.what, seconds)
         return False
 
     def _run(self) -> None:

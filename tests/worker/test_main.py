@@ -117,7 +117,7 @@ def _task(kind, source, **fields):
 class _Job:
     """A job's directory with a worker process."""
 
-    def __init__(self, folder, ps_addresses=()):
+    def __init__(self, folder, ps_addresses=(), **options):
         self.folder = pathlib.Path(folder)
         self.sockets = tempfile.TemporaryDirectory(prefix="ek-")
         self.address = f"unix:{self.sockets.name}/master.sock"
@@ -133,6 +133,7 @@ class _Job:
             validation_data=self.source,
             minibatch_size=2,
             heartbeat_secs=0.1,
+            **options,
         )
         values = {
             **vars(config),
@@ -239,3 +240,19 @@ def test_a_module_that_raises_ends_with_its_traceback(tmp_path):
     assert code == 1
     assert output.strip().splitlines()[-1] == "KeyError: 'my own mistake'"
     assert "elastic_keras/worker" not in output
+
+
+def test_a_hang_before_the_first_step_ends_the_worker(tmp_path):
+    job = _Job(tmp_path, step_timeout_secs=5.0)
+    with open(tmp_path / "mine.py", "a") as file:
+        file.write(
+            "\ndef dataset_fn(dataset, mode, metadata):\n"
+            "    import threading\n"
+            "    threading.Event().wait()\n"
+        )
+    master = _Master(job.source, [])
+    with _served(master, job.address):
+        code, output = _end(job.start())
+        assert master.left.is_set()
+    assert code == -signal.SIGTERM
+    assert "is at reading the first batch of records for" in output

@@ -23,6 +23,18 @@ IDS = np.arange(10, dtype=np.int64).reshape(10, 1)
 LABELS = np.arange(10, dtype=np.float32).reshape(10, 1)
 
 
+class _Watchdog(Watchdog):
+    """Notes what is watched."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen = []
+
+    def watch(self, what, *, may_last=False):
+        self.seen.append((what, may_last))
+        return super().watch(what, may_last=may_last)
+
+
 class _Callbacks:
     wants_test_batches = True
     wants_train_batches = False
@@ -67,6 +79,7 @@ class _Job:
         computing = TrainComputing(
             self.steps, WorkerStats(), callbacks if chief else None
         )
+        self.watchdog = _Watchdog()
         self.tasks = OtherTasks(
             client=self.client,
             open_data=self._open,
@@ -76,7 +89,7 @@ class _Job:
             running=self.running,
             report=self.reports.append,
             describe=lambda error: {"error": repr(error)},
-            watchdog=Watchdog(),
+            watchdog=self.watchdog,
         )
 
     def _open(self, task):
@@ -184,3 +197,17 @@ def test_a_shard_out_of_reach_is_no_exception_of_the_users(shards):
     with pytest.raises(RpcError):
         job.evaluate()
     assert job.reports == []
+
+
+def test_hooks_and_metrics_are_watched(shards):
+    job = _Job(shards, callbacks=_Callbacks())
+    states = job.evaluate(0, 1).states
+    job.do(master_pb2.TASK_MERGE, states=states)
+    job.do(master_pb2.TASK_CALLBACK, hook="on_epoch_end")
+    assert job.watchdog.seen == [
+        ("the callbacks' on_test_batch_begin", True),
+        ("an evaluation step", False),
+        ("the callbacks' on_test_batch_end", True),
+        ("computing the metrics' results", False),
+        ("the callbacks' on_epoch_end", True),
+    ]

@@ -34,7 +34,7 @@ def hung():
 
 @pytest.fixture
 def watchdog(clock, hung):
-    return Watchdog(10.0, lambda *what: hung.append(what), clock)
+    return Watchdog(10.0, lambda *what: hung.append(what), clock=clock)
 
 
 def test_what_takes_too_long_is_told(watchdog, clock, hung):
@@ -45,6 +45,26 @@ def test_what_takes_too_long_is_told(watchdog, clock, hung):
         clock.now = 15.5
         assert watchdog.look()
     assert hung == [("a step", 10.5)]
+
+
+def test_what_may_last_is_told_once_and_goes_on(clock, hung):
+    slow = []
+    watchdog = Watchdog(
+        10.0,
+        lambda *what: hung.append(what),
+        lambda *what: slow.append(what),
+        clock,
+    )
+    with watchdog.watch("a hook", may_last=True):
+        clock.now = 11.0
+        assert not watchdog.look()
+        clock.now = 12.0
+        assert not watchdog.look()
+    with watchdog.watch("a hook", may_last=True):
+        clock.now = 23.0
+        assert not watchdog.look()
+    assert slow == [("a hook", 11.0), ("a hook", 11.0)]
+    assert hung == []
 
 
 def test_what_is_over_counts_no_more(watchdog, clock, hung):
