@@ -41,7 +41,9 @@ class Membership:
         self._workers: dict[int, WorkerInfo] = {}
         self._numbers = itertools.count(1)
         self._member_numbers = itertools.count(1)
-        self._joins: dict[int, int] = {}
+        # The newest process of each index.
+        self._pids: dict[int, int] = {}
+        self._restarts = 0
         self.number = 0
 
     @property
@@ -69,8 +71,8 @@ class Membership:
 
     @property
     def restarts(self) -> int:
-        """How often an index was joined again."""
-        return sum(joins - 1 for joins in self._joins.values())
+        """How often another process took over an index."""
+        return self._restarts
 
     def join(
         self, index: int, now: float, *, has_callbacks: bool, pid: int = 0
@@ -94,7 +96,9 @@ class Membership:
             self.remove(former.number)
         worker = WorkerInfo(next(self._numbers), index, has_callbacks, now, pid)
         self._workers[worker.number] = worker
-        self._joins[index] = self._joins.get(index, 0) + 1
+        # A worker that was lost joins again in the same process.
+        self._restarts += self._pids.get(index, pid) != pid
+        self._pids[index] = pid
         return worker, former
 
     def get(self, number: int) -> WorkerInfo | None:

@@ -26,7 +26,16 @@ def test_a_worker_that_joins_again_replaces_its_former_self():
     assert membership.alive == 1
     assert membership.members == ()
     assert membership.get(old) is None
-    assert membership.restarts == 1
+    assert membership.restarts == 0
+
+
+def test_another_process_of_an_index_is_a_restart():
+    membership = Membership(10.0)
+    for index, pid in ((0, 40), (1, 41), (0, 42), (0, 42), (0, 43)):
+        worker, _ = membership.join(index, 0.0, has_callbacks=False, pid=pid)
+    membership.remove(worker.number)
+    membership.join(0, 0.0, has_callbacks=False, pid=43)
+    assert membership.restarts == 2
 
 
 def test_members_get_fresh_numbers_and_each_change_counts():
