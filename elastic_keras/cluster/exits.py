@@ -7,7 +7,11 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from elastic_keras.config import ConfigError
-from elastic_keras.zoo.errors import UserCodeError
+from elastic_keras.zoo.errors import (
+    UserCodeError,
+    has_users_frame,
+    user_traceback,
+)
 
 DONE = 0
 USER_ERROR = 1
@@ -15,9 +19,9 @@ WRONG_USE = 2
 # Anything else (a signal too) is a crash: the launcher may restart it.
 CRASH = 70
 
-# What the launcher shows of a log starts at the last of these.
+# What the launcher shows of a log starts at the last of this or of
+# `TRACEBACK_PREFIX`.
 ERROR_PREFIX = "error: "
-TRACEBACK_PREFIX = "Traceback (most recent call last):"
 
 
 def run_main(main: Callable[[], None]) -> NoReturn:
@@ -25,7 +29,8 @@ def run_main(main: Callable[[], None]) -> NoReturn:
 
     Args:
         main: Returns when the process is done. `ConfigError` is wrong use
-            (exit code 2), `UserCodeError` the user's own exception (1).
+            (exit code 2), `UserCodeError` the user's own exception (1), as
+            is a `SystemExit` out of the user's code.
     """
     sys.exit(_run(main))
 
@@ -53,6 +58,12 @@ def _run(main: Callable[[], None]) -> int:
         return WRONG_USE
     except UserCodeError as error:
         print(error.traceback_text, file=sys.stderr, flush=True)
+        return USER_ERROR
+    except SystemExit as error:
+        if not has_users_frame(error):
+            raise
+        # No crash that another try may mend: the user's code calls for it.
+        print(user_traceback(error), file=sys.stderr, flush=True)
         return USER_ERROR
     except Exception:
         traceback.print_exc()

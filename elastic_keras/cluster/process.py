@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 
 from elastic_keras.cluster import exits
+from elastic_keras.zoo.errors import TRACEBACK_PREFIX
 
 _MOST_LINES = 30
 _TAIL_BYTES = 64 << 10
@@ -109,7 +110,7 @@ def last_words(text: str, exit_code: int | None) -> str:
         if found:
             return "\n".join(found).removeprefix(exits.ERROR_PREFIX)
     if exit_code == exits.USER_ERROR:
-        found = _from_last(lines, exits.TRACEBACK_PREFIX)
+        found = _from_last(lines, TRACEBACK_PREFIX)
         if found:
             return "\n".join(found)
     return "\n".join(lines[-_MOST_LINES:])

@@ -21,6 +21,8 @@ _LIBRARIES = tuple(
     )
 )
 
+TRACEBACK_PREFIX = "Traceback (most recent call last):"
+
 
 class UserCodeError(Exception):
     """A model-zoo module's own exception.
@@ -50,8 +52,13 @@ def user_traceback(error: BaseException) -> str:
         return error.traceback_text
     told = traceback.TracebackException.from_exception(error)
     of_kernel = type(error).__module__.startswith("tensorflow.")
-    _strip(told, empty=of_kernel)
+    # A file that Python cannot read has no frame: the error names its line.
+    unread = isinstance(error, SyntaxError)
+    _strip(told, empty=of_kernel or unread)
     text = "".join(told.format())
+    if unread and not text.startswith(TRACEBACK_PREFIX):
+        # By it the error is found in a log.
+        text = f"{TRACEBACK_PREFIX}\n{text}"
     return _with_users_definitions(text) if of_kernel else text
 
 

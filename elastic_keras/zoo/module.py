@@ -35,7 +35,7 @@ def load(model: ModelOptions, *, training: bool = True) -> ZooModule:
     params = parse_params(model.model_params)
     try:
         module = location.load()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise UserCodeError(location.path, error) from error
     return ZooModule(module, location, params, training=training)
 
@@ -176,7 +176,7 @@ class ZooModule:
             return function(*args, **kwargs)
         except ConfigError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise UserCodeError(name, error) from error
 
     def _find(self, *names: str) -> Any:

@@ -267,8 +267,38 @@ def test_an_exception_while_importing(tmp_path):
 def test_a_syntax_error(tmp_path):
     with pytest.raises(UserCodeError) as caught:
         _load(tmp_path, "def f(:\n    pass")
-    assert "SyntaxError" in caught.value.traceback_text
-    assert "mine.py" in caught.value.traceback_text
+    header, place, line, caret, error = caught.value.traceback_text.splitlines()
+    assert header == "Traceback (most recent call last):"
+    assert place.endswith('mine.py", line 1')
+    assert line.strip() == "def f(:"
+    assert caret.strip().startswith("^")
+    assert error.startswith("SyntaxError: ")
+
+
+def test_a_syntax_error_of_a_module_that_it_imports(tmp_path):
+    _write(tmp_path, "broken_part.py", "x = (")
+    with pytest.raises(UserCodeError) as caught:
+        _load(tmp_path, "import broken_part")
+    text = caught.value.traceback_text
+    assert "import broken_part" in text
+    assert 'broken_part.py", line 1' in text
+    assert "importlib" not in text
+
+
+def test_an_exit_of_the_module_is_an_exception(tmp_path):
+    with pytest.raises(UserCodeError, match="SystemExit: 3"):
+        _load(tmp_path, "raise SystemExit(3)")
+    zoo = _load(
+        tmp_path,
+        _MODULE,
+        """
+        def custom_model():
+            raise SystemExit(3)
+        """,
+    )
+    with pytest.raises(UserCodeError, match="custom_model raised") as caught:
+        zoo.custom_model()
+    assert "in custom_model" in caught.value.traceback_text
 
 
 def test_an_exception_of_the_module_shows_its_frames_only(tmp_path):
