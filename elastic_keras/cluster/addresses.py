@@ -18,10 +18,17 @@ _LONGEST_SOCKET_PATH = 100
 
 @dataclasses.dataclass(frozen=True)
 class Addresses:
-    """gRPC addresses of the master and of each shard."""
+    """gRPC addresses of the master and of each shard.
+
+    Args:
+        master: That of the master.
+        shards: Those of the shards.
+        folder: Where their Unix sockets are; empty if they have none.
+    """
 
     master: str
     shards: tuple[str, ...]
+    folder: str = ""
 
 
 @contextlib.contextmanager
@@ -50,7 +57,7 @@ def local_addresses(config: JobConfig) -> Iterator[Addresses]:
             for index in range(config.cluster.num_ps)
         ]
         master = f"unix:{os.path.join(folder, 'master.sock')}"
-        yield Addresses(master, tuple(names))
+        yield Addresses(master, tuple(names), folder)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -1,11 +1,14 @@
 """A process of a job ends when its launcher is gone."""
 
 import os
+import shutil
 import signal
 import sys
 import threading
 
 ENABLED = "EK_LIFELINE"
+# The folder of the job's sockets, which the launcher made.
+SOCKETS = "EK_SOCKETS"
 _GRACE_SECONDS = 5.0
 
 
@@ -14,8 +17,9 @@ def watch_parent() -> None:
 
     The launcher holds the write end of each process's stdin; the kernel
     closes it however the launcher dies. Then this process gets a SIGTERM
-    and, should it still be there 5 seconds later, a SIGKILL. Nothing happens
-    on a terminal or where the launcher did not ask for it.
+    and, should it still be there 5 seconds later, a SIGKILL. The folder of
+    the job's sockets is removed in the launcher's stead. Nothing happens on
+    a terminal or where the launcher did not ask for it.
     """
     if os.environ.get(ENABLED) != "1" or sys.stdin is None:
         return
@@ -37,6 +41,10 @@ def _wait_for_end(descriptor: int) -> None:
             pass
     except OSError:
         pass
+    # Calls that are under way do not need the names. Whichever process is
+    # first removes them: any of the others may have been killed as well.
+    if folder := os.environ.get(SOCKETS):
+        shutil.rmtree(folder, ignore_errors=True)
     pid = os.getpid()
     os.kill(pid, signal.SIGTERM)
     threading.Event().wait(_GRACE_SECONDS)

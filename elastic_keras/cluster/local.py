@@ -75,7 +75,7 @@ class LocalLauncher(Launcher):
             if on_directory is not None:
                 on_directory(str(directory.path))
             token = secrets.token_hex(32)
-            environment = _environment(os.environ, token)
+            environment = _environment(os.environ, token, addresses.folder)
 
             def start(role: str, index: int) -> Process:
                 name = role if role == "master" else f"{role}-{index}"
@@ -103,7 +103,9 @@ class LocalLauncher(Launcher):
                 return supervisor.run(roles)
 
 
-def _environment(base: Mapping[str, str], token: str) -> dict[str, str]:
+def _environment(
+    base: Mapping[str, str], token: str, sockets: str
+) -> dict[str, str]:
     """Returns the environment of a job's processes."""
     package_parent = str(pathlib.Path(elastic_keras.__file__).parents[1])
     paths = [package_parent, base.get("PYTHONPATH", "")]
@@ -117,6 +119,7 @@ def _environment(base: Mapping[str, str], token: str) -> dict[str, str]:
         **base,
         TOKEN_VARIABLE: token,
         lifeline.ENABLED: "1",
+        lifeline.SOCKETS: sockets,
         "PYTHONUNBUFFERED": "1",
         "PYTHONPATH": os.pathsep.join(path for path in paths if path),
     }
