@@ -14,7 +14,7 @@ from elastic_keras.data import shuffle, sources
 from elastic_keras.data.csv import CsvFormat
 from elastic_keras.data.errors import BadRecord, DataError, SourceChanged
 from elastic_keras.data.formats import RecordFormat, Records
-from elastic_keras.data.lines import LineFormat
+from elastic_keras.data.lines import LineFormat, usual_columns
 from elastic_keras.data.reader import (
     Counts,
     DataReader,
@@ -69,7 +69,7 @@ class FileReader(DataReader):
         self._chunk_bytes = chunk_bytes
         self._format = _make_format(self._kind)
         self._stamps = {path: _stamp(path) for path in paths}
-        _, self._names, self._columns = self._beginning(paths[0])
+        _, self._names, self._columns, self._usual = self._beginning(paths[0])
 
     @property
     def metadata(self) -> Metadata:
@@ -137,7 +137,7 @@ class FileReader(DataReader):
         )
 
     def _file_ranges(self, path: str, size: int) -> Iterable[RecordRange]:
-        begin, names, _ = self._beginning(path)
+        begin, names, _, _ = self._beginning(path)
         if names != self._names:
             raise DataError(
                 f"Headers differ. Received: {names} in {path!r}, "
@@ -158,10 +158,15 @@ class FileReader(DataReader):
         if done > start:
             yield RecordRange(path, start, done - start, begin, last)
 
-    def _beginning(self, path: str) -> tuple[int, list[str] | None, int]:
-        """Returns where records begin, the header and number of columns."""
+    def _beginning(self, path: str) -> tuple[int, list[str] | None, int, int]:
+        """Looks at a file's first chunk.
+
+        Returns:
+            Where records begin, the header, the number of columns that a
+            record must have, and that which most records have.
+        """
         if isinstance(self._format, TfRecordFormat):
-            return 0, None, 0
+            return 0, None, 0, 0
         size = self._chunk_bytes
         while True:
             with _open(path) as file:
@@ -177,15 +182,18 @@ class FileReader(DataReader):
         if not len(records.starts):
             if self._header:
                 raise DataError(f"A file without header. Received: {path!r}")
-            return mark, None, 0
-        columns = 0 if counts is None else int(counts[0])
+            return mark, None, 0, 0
+        # The first record may be a broken one like any other.
+        usual = usual_columns(counts, records.broken)
         if not self._header:
-            return mark, None, columns
+            return mark, None, usual, usual
         if 0 in records.broken:
             raise BadRecord(path, 0, mark, records.broken[0])
         start, end = int(records.starts[0]), int(records.ends[0])
         names = self._format.names(data[start:end])
-        return mark + int(records.nexts[0]), names, columns
+        begin = mark + int(records.nexts[0])
+        columns = 0 if counts is None else int(counts[0])
+        return begin, names, columns, usual
 
     def _read(
         self,
@@ -198,16 +206,19 @@ class FileReader(DataReader):
         records = self._format.split(data)
         if len(records.starts) != record_range.count:
             raise _changed(record_range.source)
+        if bad_records == "skip" and self._usual != self._columns:
+            raise DataError(
+                "--bad_records=skip would leave most records out: the header "
+                f"names {self._columns} columns, most records have "
+                f"{self._usual}. Received: {self._paths[0]!r}"
+            )
         broken = self._broken(data, records)
         chosen = np.arange(len(records.starts))
         if broken:
             _complain(record_range, records, broken, bad_records)
             chosen = np.delete(chosen, list(broken))
-        if leave_out:
-            chosen = np.delete(chosen, list(leave_out))
-        if seed is not None:
-            chosen = chosen[shuffle.order(len(chosen), seed)]
-        payloads = _payloads(data, records)[chosen]
+        order = shuffle.kept(len(chosen), seed, leave_out)
+        payloads = _payloads(data, records)[chosen[order]]
         return payloads, Counts(len(payloads), len(broken) + len(leave_out))
 
     def _broken(self, data: bytes, records: Records) -> dict[int, str]:
@@ -215,11 +226,12 @@ class FileReader(DataReader):
         counts = self._format.columns(data, records)
         if counts is None:
             return broken
+        place = "the header" if self._header else "most of the first records"
         for i in np.flatnonzero(counts != self._columns).tolist():
             broken.setdefault(
                 i,
-                f"{counts[i]} columns, not {self._columns} as in the first "
-                f"record of {self._paths[0]}",
+                f"{counts[i]} columns, not {self._columns} as in {place} of "
+                f"{self._paths[0]}",
             )
         return dict(sorted(broken.items()))
 

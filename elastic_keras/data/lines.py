@@ -1,6 +1,6 @@
 """Text and TSV files: one line a record."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import BinaryIO
 
 import numpy as np
@@ -98,3 +98,22 @@ def count_between(places: np.ndarray, records: Records) -> np.ndarray:
     """
     before = np.searchsorted(places, records.starts)
     return np.searchsorted(places, records.ends) - before + 1
+
+
+def usual_columns(counts: np.ndarray | None, but: Collection[int]) -> int:
+    """Returns how many columns most records have, the earlier ones if equal.
+
+    Args:
+        counts: Columns of each record; `None` if the format has none.
+        but: Positions of records that do not count.
+
+    Returns:
+        Number of columns, 0 if there are none.
+    """
+    if counts is None:
+        return 0
+    counts = np.delete(counts, list(but))
+    if not len(counts):
+        return 0
+    _, first, often = np.unique(counts, return_index=True, return_counts=True)
+    return int(counts[first[often == often.max()].min()])

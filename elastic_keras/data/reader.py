@@ -105,7 +105,8 @@ class DataReader(abc.ABC):
     ) -> tuple[tf.data.Dataset, Counts]:
         """Returns a range's records as a dataset of scalar strings.
 
-        Their order is a function of the range and the seed alone.
+        Their order is a function of the range and the seed alone: what is
+        left out leaves a gap and does not change the order of the rest.
 
         Args:
             record_range: One that `ranges` made.
@@ -123,11 +124,8 @@ class DataReader(abc.ABC):
         from elastic_keras.data.records import record_dataset
 
         records = list(self.records(record_range))
-        for position in sorted(leave_out, reverse=True):
-            del records[position]
-        if shuffle_seed is not None:
-            order = shuffle.order(len(records), shuffle_seed)
-            records = [records[i] for i in order.tolist()]
+        order = shuffle.kept(len(records), shuffle_seed, leave_out)
+        records = [records[i] for i in order.tolist()]
         return record_dataset(records), Counts(len(records), len(leave_out))
 
     def broken_record(

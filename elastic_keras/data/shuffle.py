@@ -1,5 +1,7 @@
 """The order in which a task's records are trained."""
 
+from collections.abc import Collection
+
 import numpy as np
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -25,6 +27,25 @@ def order(count: int, seed: int) -> np.ndarray:
     numbers = np.arange(count, dtype=np.uint64)
     keys = _mix(start + (numbers + np.uint64(1)) * _GOLDEN)
     return np.argsort(keys, kind="stable")
+
+
+def kept(
+    count: int, seed: int | None, leave_out: Collection[int] = ()
+) -> np.ndarray:
+    """Returns an order of all records, then without some of them.
+
+    Args:
+        count: Number of records.
+        seed: As for `order`; `None` keeps the records as they are.
+        leave_out: Positions that the result lacks.
+
+    Returns:
+        Positions, int64 of shape `(count - len(leave_out),)`.
+    """
+    everything = np.arange(count) if seed is None else order(count, seed)
+    if not leave_out:
+        return everything
+    return everything[~np.isin(everything, list(leave_out))]
 
 
 def _mix(values: np.ndarray) -> np.ndarray:

@@ -1,7 +1,6 @@
 """A worker's view of the job's data: tasks become batches with their ids."""
 
 import dataclasses
-import itertools
 from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any
 
@@ -27,6 +26,8 @@ from elastic_keras.zoo.params import parse_params
 
 # Batches that tf.data makes ahead of the data thread.
 _PREFETCH = 2
+# Batches that one call into tf.data checks.
+_CHECKED = 256
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,8 +66,8 @@ class TaskBatches:
         elements: Pairs (batch, `LookupIds`).
         counts: What was read of the range.
         num_shards: Number of shards.
-        reopen: Called with what a kernel raised; gives the elements and the
-            counts without broken records, or raises.
+        explain: Called with what a kernel raised; raises where it knows
+            better what is wrong.
     """
 
     def __init__(
@@ -74,30 +75,22 @@ class TaskBatches:
         elements: _Elements,
         counts: Counts,
         num_shards: int,
-        reopen: Callable[[tf.errors.OpError], tuple[_Elements, Counts]]
-        | None = None,
+        explain: Callable[[tf.errors.OpError], None] = lambda error: None,
     ) -> None:
         self._elements = elements
         self._counts = counts
         self._num_shards = num_shards
-        self._reopen = reopen
+        self._explain = explain
 
     def batches(self) -> Generator[items.Batch, None, None]:
         """Makes the batches."""
-        done = 0
         try:
             for data, ids in self._elements:
                 yield self._batch(data, ids)
-                done += 1
-            return
         except tf.errors.OpError as error:
-            if self._reopen is None:
-                raise
-            elements, self._counts = self._reopen(error)
-        # A batch depends on no record that is read after it: those before
-        # the broken record are the same.
-        for data, ids in itertools.islice(elements, done, None):
-            yield self._batch(data, ids)
+            # Nothing is left out at this point: batches were handed on.
+            self._explain(error)
+            raise
 
     def report(self) -> master_pb2.ReportTaskRequest:
         """Returns a report that counts the records."""
@@ -135,6 +128,7 @@ class JobData:
         self._num_shards = num_shards
         self._readers: dict[str, DataReader] = {}
         self._pipelines: dict[int, BatchPipeline] = {}
+        self._checks: dict[str, BatchPipeline] = {}
         self._prepared: PreparedModel | None = None
         # Spec of the batches opened last, for messages.
         self.spec: Any = None
@@ -162,12 +156,7 @@ class JobData:
             raise ConfigError("The job has no data.")
         pipeline = self._pipeline(kind)
         for source in self._ranges(kind, _range(message)):
-            try:
-                first = self._first_batch(kind, source, pipeline)
-            except tf.errors.OpError as error:
-                if not self._finds_broken(error, kind, source):
-                    raise
-                first = self._first_batch(kind, source, pipeline)
+            first = self._first_batch(kind, source, pipeline)
             if first is not None:
                 return first
         raise ConfigError(
@@ -181,15 +170,28 @@ class JobData:
         raw, _ = self._read(kind, source, -1)
         batches = _trim(pipeline(raw))
         self.spec = batches.element_spec
-        return next(iter(batches.take(1)), None)
+        try:
+            return next(iter(batches.take(1)), None)
+        except tf.errors.OpError as error:
+            self._explain(error, kind, source)
+            raise
 
-    def _finds_broken(
+    def _explain(
         self, error: tf.errors.OpError, kind: _Kind, source: RecordRange
-    ) -> bool:
-        """Whether broken records were found that are now left out."""
-        return self._broken.find(
-            error, kind.mode, source, self._reader(kind), self._pipeline(kind)
-        )
+    ) -> None:
+        """Says which record is to blame for an error.
+
+        Raises:
+            BadRecord: One is, and records may not be left out.
+        """
+        if self._config.data.bad_records == "fail":
+            self._broken.find(
+                error,
+                kind.mode,
+                source,
+                self._reader(kind),
+                self._check(kind),
+            )
 
     def _ranges(self, kind: _Kind, first: RecordRange) -> Iterator[RecordRange]:
         """Gives the first range, if there is one, then all there are."""
@@ -214,19 +216,18 @@ class JobData:
                 be used.
         """
         kind = _KINDS[task.kind]
-        raw, counts = self._read(kind, _range(task.range), task.shuffle_seed)
+        source = _range(task.range)
+        raw, counts = self._read(kind, source, task.shuffle_seed)
         if task.kind not in self._pipelines:
             self._pipelines[task.kind] = self._pipeline_with_ids(kind, raw)
         elements = self._pipelines[task.kind].batches(raw, _PREFETCH)
 
-        def reopen(error: tf.errors.OpError) -> tuple[_Elements, Counts]:
-            source = _range(task.range)
-            if not self._finds_broken(error, kind, source):
-                raise error
-            raw, counts = self._read(kind, source, task.shuffle_seed)
-            return self._pipelines[task.kind].batches(raw, _PREFETCH), counts
-
-        return TaskBatches(elements, counts, self._num_shards, reopen)
+        return TaskBatches(
+            elements,
+            counts,
+            self._num_shards,
+            lambda error: self._explain(error, kind, source),
+        )
 
     def _pipeline_with_ids(
         self, kind: _Kind, raw: tf.data.Dataset
@@ -250,6 +251,12 @@ class JobData:
             then=then,
         )
 
+    def _check(self, kind: _Kind) -> BatchPipeline:
+        """Returns what makes batches only to see whether that works."""
+        if kind.option not in self._checks:
+            self._checks[kind.option] = self._pipeline(kind, then=_without_data)
+        return self._checks[kind.option]
+
     def _reader(self, kind: _Kind) -> DataReader:
         if kind.option not in self._readers:
             self._readers[kind.option] = readers.open_reader(
@@ -265,14 +272,12 @@ class JobData:
     def _read(
         self, kind: _Kind, source: RecordRange, seed: int
     ) -> tuple[tf.data.Dataset, Counts]:
-        options: dict[str, Any] = {}
-        if left_out := self._broken.known(kind.mode, source):
-            options["leave_out"] = left_out
-        return self._reader(kind).dataset(
+        return self._broken.read(
+            kind.mode,
             source,
-            shuffle_seed=None if seed < 0 else seed,
-            bad_records=self._config.data.bad_records,
-            **options,
+            self._reader(kind),
+            self._check(kind),
+            None if seed < 0 else seed,
         )
 
     def _records_per_task(self) -> int:
@@ -287,6 +292,11 @@ def _trim(dataset: tf.data.Dataset) -> tf.data.Dataset:
     if parts == len(spec):
         return dataset
     return dataset.map(lambda *batch: batch[:parts])
+
+
+def _without_data(batches: tf.data.Dataset) -> tf.data.Dataset:
+    """Makes all batches but hands nothing of them to Python."""
+    return batches.map(lambda *_: True).batch(_CHECKED)
 
 
 def count_examples(batch: Any) -> int:

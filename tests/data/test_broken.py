@@ -129,3 +129,7 @@ def test_where_a_record_of_a_custom_reader_is():
     dataset, counts = reader.dataset(whole, leave_out=(0, 2))
     assert list(dataset.as_numpy_iterator()) == [b"11"]
     assert (counts.records, counts.bad_records) == (1, 2)
+    every = list(reader.dataset(whole, shuffle_seed=5)[0].as_numpy_iterator())
+    dataset, _ = reader.dataset(whole, shuffle_seed=5, leave_out=(1,))
+    every.remove(b"11")
+    assert list(dataset.as_numpy_iterator()) == every

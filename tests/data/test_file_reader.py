@@ -59,6 +59,16 @@ def test_the_order_stays_the_same_in_later_versions():
     assert shuffle.order(0, 3).tolist() == []
 
 
+@pytest.mark.parametrize("seed", [None, 7])
+def test_what_is_left_out_does_not_change_the_order(tmp_path, seed):
+    lines = [str(n) for n in range(50)]
+    reader = FileReader([_write(tmp_path / "a.txt", "\n".join(lines))])
+    (whole,) = reader.ranges(50)
+    every = _records(reader, whole, shuffle_seed=seed)
+    some = _records(reader, whole, shuffle_seed=seed, leave_out=(0, 31))
+    assert some == [line for line in every if line not in (b"0", b"31")]
+
+
 def test_a_line_with_too_few_columns(tmp_path, caplog):
     path = _write(tmp_path / "a.tsv", "1\t2\n3\t4\n5\n6\t7\n8\t9\t0\n")
     reader = FileReader([path])
@@ -85,6 +95,26 @@ def test_columns_follow_the_header(tmp_path):
     assert _records(reader, whole, bad_records="skip") == [b"1,2,3"]
 
 
+def test_the_first_record_is_not_always_the_right_one(tmp_path):
+    path = _write(tmp_path / "a.csv", "1,2,3\n4,5\n6,7\n8,9,0\n1,1\n")
+    reader = FileReader([path])
+    (whole,) = reader.ranges(9)
+    with pytest.raises(BadRecord, match="3 columns, not 2 as in most"):
+        reader.dataset(whole)
+    good = _records(reader, whole, bad_records="skip")
+    assert good == [b"4,5", b"6,7", b"1,1"]
+
+
+def test_a_header_that_fits_hardly_any_record_is_said(tmp_path):
+    path = _write(tmp_path / "a.csv", "a,b\n" + "1,2,3\n" * 5 + "4,5\n")
+    reader = FileReader([path], csv_header=True)
+    (whole,) = reader.ranges(9)
+    with pytest.raises(DataError, match=r"names 2 columns.*have 3.*a\.csv"):
+        reader.dataset(whole, bad_records="skip")
+    with pytest.raises(BadRecord, match="3 columns, not 2 as in the header"):
+        reader.dataset(whole)
+
+
 def test_a_broken_quote(tmp_path):
     path = _write(tmp_path / "a.csv", '1,2\n3,"4\n5,6\n')
     reader = FileReader([path])
@@ -95,7 +125,7 @@ def test_a_broken_quote(tmp_path):
 
 
 def test_many_broken_records_are_logged_in_short(tmp_path, caplog):
-    path = _write(tmp_path / "a.csv", "1,2\n" + "3\n" * 30)
+    path = _write(tmp_path / "a.csv", "1,2\n" * 31 + "3\n" * 30)
     reader = FileReader([path])
     (whole,) = reader.ranges(99)
     with caplog.at_level(logging.WARNING):
