@@ -157,3 +157,30 @@ def _check_hooks(path, result):
     logs = heard[2][1]
     assert set(logs) >= {"loss", "auc", "val_loss", "val_auc"}
     assert logs["val_auc"] == result["evaluation"]["auc"]
+
+
+def test_every_record_but_the_broken_ones_is_trained_once_an_epoch(tmp_path):
+    broken = {0, 77, 78, 500, 899}
+    good = [i for i in range(900) if i not in broken]
+    lines = [f"{i},{'oops' if i in broken else 2}\n" for i in range(900)]
+    # The number of columns is not that of the first record.
+    (tmp_path / "train.csv").write_text("900,1,1\n" + "".join(lines))
+    (tmp_path / "good.csv").write_text("".join(f"{i},2\n" for i in good))
+    done = train(
+        tmp_path / "job",
+        f"--training_data={tmp_path}/train.csv",
+        f"--validation_data={tmp_path}/good.csv",
+        "--bad_records=skip",
+        "--records_per_task=300",
+        "--num_workers=2",
+        "--num_ps=2",
+        "--num_epochs=2",
+        model="counting",
+    )
+    result = done.succeeded()
+    assert result["records_trained"] == 2 * len(good)
+    assert result["bad_records"] == 2 * (len(broken) + 1)
+    rows = [shard["tables"]["count"]["rows"] for shard in result["shards"]]
+    assert sum(rows) == len(good)
+    # What a row counts is what its label says: two epochs.
+    assert result["evaluation"]["mae"] == 0.0
