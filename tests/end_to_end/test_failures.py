@@ -108,9 +108,10 @@ def test_a_hanging_worker_is_started_again(tmp_path, data):
 
 def test_interrupt_from_python_stops_the_job(tmp_path, data):
     job_dir = tmp_path / "job"
+    # So many epochs that the job is not over before the signal.
     process = _start(
         "try:\n"
-        f"    {_job(job_dir, data)}\n"
+        f"    {_job(job_dir, data, num_epochs=1000)}\n"
         "except KeyboardInterrupt:\n"
         "    print('interrupted')"
     )
@@ -127,7 +128,7 @@ def test_interrupt_from_python_stops_the_job(tmp_path, data):
 
 
 def test_killed_launcher_leaves_no_orphan(tmp_path, data):
-    process = _start(_job(tmp_path / "job", data))
+    process = _start(_job(tmp_path / "job", data, num_epochs=1000))
     _wait_for_training(process)
     members = _members(process)
     assert len(members) == 5
