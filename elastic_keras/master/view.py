@@ -143,12 +143,13 @@ def _records_so_far(job: "Job") -> int:
 def _trained_values(job: "Job") -> tuple[float, dict[str, float]]:
     """Returns the training loss and metrics to show.
 
-    Of an epoch that is over they are its own: the running ones are of the
-    last batches, and a short job has none.
+    Of an epoch that is over they are its own, until later steps are heard
+    of: the running ones are of its last batches, and a short job has none.
     """
     training = job.dispatch.training
-    for point in job.history.epochs:
-        if training is not None and point.epoch == training.epoch:
+    for point in reversed(job.history.epochs):
+        of_now = training is not None and point.epoch == training.epoch
+        if of_now or point.step >= job.stats.steps:
             return point.values.get("loss", 0.0), point.values
     return job.stats.loss or 0.0, job.stats.metrics
 
