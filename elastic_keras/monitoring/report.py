@@ -74,8 +74,8 @@ def _status_line(result: Mapping[str, Any]) -> str:
         line += f": {_steps(result)}"
     if "seconds" in result:
         line += f" in {result['seconds']:.1f} s, start included"
-    if "examples_per_second" in result:
-        speed = result["examples_per_second"]
+    speed = result.get("examples_per_second")
+    if speed:
         line += f"; {speed:,.0f} examples/s while training"
     return line
 

@@ -78,6 +78,11 @@ def test_batches_and_updates_are_told_apart(iterations, words):
     assert lines[0] == f"job ended: {words}"
 
 
+def test_a_job_that_never_trained_has_no_speed():
+    lines = closing_lines({"steps": 0, "examples_per_second": 0.0}, "d")
+    assert lines[0] == "job ended: 0 steps"
+
+
 def test_no_staleness_is_not_worth_a_line():
     staleness = {"max": 0, "mean": 0.0, "histogram": [5]}
     lines = closing_lines({"staleness": staleness}, "d")
