@@ -54,6 +54,8 @@ setuptools.setup(
             "psutil",
             "py-spy",
             "pytest>=8",
+            # A test that hangs fails, with the stacks of all threads.
+            "pytest-timeout",
             "ruff~=0.17.6",
             "types-protobuf",
         ],
