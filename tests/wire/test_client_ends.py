@@ -1,6 +1,6 @@
 """Calls that are cancelled or whose client is closed."""
 
-import time
+import threading
 from concurrent.futures import CancelledError
 
 import pytest
@@ -65,15 +65,24 @@ def test_a_cancelled_call_is_not_tried_again(unix_address, serve, connect):
     servicer = ShardStandIn(unavailable=1000)
     serve(servicer, SHARD, unix_address)
     client = connect(unix_address, SHARD)
+    # pytest's time limit is one as well.
+    others = _timers()
     future = client.call_future(
         "GetProgress", ps_pb2.ProgressRequest(), retry_for=None
     )
     until(lambda: servicer.calls["GetProgress"] >= 4)
     assert future.cancel()
+    # A pause that had begun ends, and no other follows it.
+    until(lambda: _timers() <= others)
     calls = servicer.calls["GetProgress"]
-    time.sleep(1)
+    assert client.call("Flush", EMPTY).version == 5
+    assert _timers() <= others
     # One may have been under way.
     assert servicer.calls["GetProgress"] <= calls + 1
+
+
+def _timers() -> set[threading.Thread]:
+    return {t for t in threading.enumerate() if isinstance(t, threading.Timer)}
 
 
 def test_a_call_that_is_done_cannot_be_cancelled(unix_address, serve, connect):
