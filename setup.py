@@ -39,6 +39,7 @@ setuptools.setup(
         "numpy>=1.26",
         "protobuf>=5.28",
         "rich>=13",
+        "safetensors>=0.4",
         "tensorboard>=2.18",
         "tensorflow>=2.18",
     ],

@@ -11,7 +11,7 @@ from elastic_keras._version import __version__
 
 if TYPE_CHECKING:
     from elastic_keras import layers
-    from elastic_keras.api import JobFailed, Result, train
+    from elastic_keras.api import JobFailed, Result, evaluate, predict, train
     from elastic_keras.config import ConfigError
     from elastic_keras.data.reader import DataReader, Metadata, RecordRange
     from elastic_keras.zoo.modes import Mode
@@ -25,7 +25,9 @@ __all__ = [
     "RecordRange",
     "Result",
     "__version__",
+    "evaluate",
     "layers",
+    "predict",
     "train",
 ]
 
@@ -37,6 +39,8 @@ _MODULES = {
     "Mode": "elastic_keras.zoo.modes",
     "RecordRange": "elastic_keras.data.reader",
     "Result": "elastic_keras.api",
+    "evaluate": "elastic_keras.api",
+    "predict": "elastic_keras.api",
     "train": "elastic_keras.api",
 }
 _SUBMODULES = ("layers",)

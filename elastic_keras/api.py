@@ -4,19 +4,29 @@ import dataclasses
 import json
 import os
 import pathlib
+import shutil
 import signal
 import sys
 import types
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from elastic_keras import preflight
+import numpy as np
+
+from elastic_keras import preflight, trained
 from elastic_keras.cluster import exits
 from elastic_keras.cluster.launcher import JobOutcome
 from elastic_keras.cluster.local import LocalLauncher
 from elastic_keras.config import ConfigError, JobConfig
 from elastic_keras.monitoring.progress import make_progress
-from elastic_keras.monitoring.report import closing_lines, tensorboard_line
+from elastic_keras.monitoring.report import (
+    closing_lines,
+    reading_lines,
+    tensorboard_line,
+)
+from elastic_keras.predictions import output as predictions
+from elastic_keras.predictions import parts
+from elastic_keras.predictions.parts import Parts
 from elastic_keras.zoo.params import format_params
 
 Model = str | os.PathLike[str] | types.ModuleType
@@ -112,14 +122,86 @@ def train(
         JobFailed: The user's own exception (its text is their traceback).
         KeyboardInterrupt: The job was interrupted, and stopped in order.
     """
-    values = dict(options)
-    if training_data:
-        values["training_data"] = training_data
-    values = {name: plain_value(name, value) for name, value in values.items()}
+    values = _plain({**options, "training_data": training_data})
     config = JobConfig.from_options(**{**_model_options(model), **values})
     outcome = run_training(config)
+    _raise_unless_succeeded(outcome)
+    return Result.load(outcome.job_dir)
+
+
+def evaluate(
+    job_dir: str | os.PathLike[str] = "",
+    *,
+    validation_data: Data = "",
+    **options: Any,
+) -> dict[str, float]:
+    """Evaluates a trained model, as `elastic_keras evaluate` does.
+
+    Args:
+        job_dir: The directory of the job that trained it; its newest
+            snapshot is read.
+        validation_data: Files or globs; by default the job's own.
+        **options: Any option of `elastic_keras evaluate --help`.
+
+    Returns:
+        Value by metric.
+
+    Raises:
+        ConfigError: Wrong use: an option, a path, the module's contract.
+        JobFailed: The user's own exception (its text is their traceback).
+        KeyboardInterrupt: The job was interrupted, and stopped in order.
+    """
+    values = _plain({**options, "validation_data": validation_data})
+    config = trained.config_for("evaluate", {**values, "job_dir": job_dir})
+    outcome = run_reading(config)
+    _raise_unless_succeeded(outcome)
+    return dict(read_result(outcome.job_dir)["evaluation"])
+
+
+def predict(
+    job_dir: str | os.PathLike[str] = "",
+    *,
+    prediction_data: Data = "",
+    **options: Any,
+) -> Any:
+    """Predicts with a trained model, as `elastic_keras predict` does.
+
+    Args:
+        job_dir: The directory of the job that trained it; its newest
+            snapshot is read.
+        prediction_data: Files or globs.
+        **options: Any option of `elastic_keras predict --help`.
+
+    Returns:
+        The model's outputs in the order of the input: one array, or arrays
+        by name if there are several; `None` where `output=` names a file or
+        the module has a `prediction_outputs_processor`.
+
+    Raises:
+        ConfigError: Wrong use: an option, a path, the module's contract.
+        JobFailed: The user's own exception (its text is their traceback).
+        KeyboardInterrupt: The job was interrupted, and stopped in order.
+    """
+    values = _plain({**options, "prediction_data": prediction_data})
+    config = trained.config_for("predict", {**values, "job_dir": job_dir})
+    outcome = run_reading(config)
+    _raise_unless_succeeded(outcome)
+    if values.get("output") or not config.output.output:
+        return None
+    with np.load(config.output.output) as file:
+        arrays = dict(file)
+    return arrays["predictions"] if list(arrays) == ["predictions"] else arrays
+
+
+def _plain(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns options as their flags have them; empty ones are left out."""
+    given = {name: plain_value(name, v) for name, v in options.items()}
+    return {name: value for name, value in given.items() if value != ""}
+
+
+def _raise_unless_succeeded(outcome: JobOutcome) -> None:
     if outcome.status == "succeeded":
-        return Result.load(outcome.job_dir)
+        return
     if outcome.exit_code == 128 + signal.SIGINT:
         raise KeyboardInterrupt
     if outcome.exit_code > 128:
@@ -154,6 +236,43 @@ def run_training(config: JobConfig) -> JobOutcome:
         result = read_result(outcome.job_dir)
         print("\n".join(closing_lines(result, outcome.job_dir)), flush=True)
     return outcome
+
+
+def run_reading(config: JobConfig) -> JobOutcome:
+    """Runs an evaluation or a prediction to its end.
+
+    Args:
+        config: The job, see `trained.config_for`.
+
+    Raises:
+        ConfigError: The job cannot start.
+    """
+    preflight.check(config)
+    progress = make_progress(config.monitoring.progress)
+    try:
+        outcome = LocalLauncher().run(config, progress.update)
+        if outcome.status == "succeeded" and config.output.output:
+            _gather(outcome.job_dir, config.output.output)
+    finally:
+        progress.close()
+    if config.monitoring.progress != "none":
+        result = read_result(outcome.job_dir)
+        lines = reading_lines(result, outcome.job_dir, config.output.output)
+        print("\n".join(lines), flush=True)
+    return outcome
+
+
+def _gather(job_dir: str, output: str) -> None:
+    """Makes one file of the parts that workers wrote."""
+    try:
+        predictions.write(Parts(job_dir), output)
+    except OSError as error:
+        raise ConfigError(
+            f"The predictions cannot be written: {error.strerror}; they are "
+            f"still in {os.path.join(job_dir, parts.FOLDER)}. "
+            f"Received: output={output!r}"
+        ) from error
+    shutil.rmtree(os.path.join(job_dir, parts.FOLDER), ignore_errors=True)
 
 
 def read_result(job_dir: str | os.PathLike[str]) -> dict[str, Any]:

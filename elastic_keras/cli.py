@@ -7,14 +7,17 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from importlib import metadata
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
 from elastic_keras._version import __version__
 from elastic_keras.cluster import exits
 from elastic_keras.config import ConfigError, JobConfig, all_options
-from elastic_keras.help_text import command_help, overview
+from elastic_keras.help_text import JOB_COMMANDS, command_help, overview
+
+if TYPE_CHECKING:
+    from elastic_keras.cluster.launcher import JobOutcome
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,7 +71,30 @@ def _train(given: Sequence[str]) -> int:
     # Here, so that help and version answer at once.
     from elastic_keras.api import run_training
 
-    outcome = run_training(JobConfig.from_options(**values))
+    return _ended(run_training(JobConfig.from_options(**values)))
+
+
+def _read(command: str, given: Sequence[str]) -> int:
+    values = _parse(command, given)
+    if values is None:
+        print(command_help(command))
+        return exits.DONE
+    from elastic_keras.api import run_reading
+    from elastic_keras.trained import config_for
+
+    return _ended(run_reading(config_for(command, values)))
+
+
+def _evaluate(given: Sequence[str]) -> int:
+    return _read("evaluate", given)
+
+
+def _predict(given: Sequence[str]) -> int:
+    return _read("predict", given)
+
+
+def _ended(outcome: "JobOutcome") -> int:
+    """Says what went wrong, if anything; returns the exit code."""
     if outcome.error:
         wrong_use = outcome.exit_code == exits.WRONG_USE
         prefix = "elastic_keras: error: " if wrong_use else ""
@@ -89,8 +115,8 @@ def _version(given: Sequence[str]) -> int:
 
 
 def _help(given: Sequence[str]) -> int:
-    if given and given[0] == "train":
-        print(command_help("train"))
+    if given and given[0] in JOB_COMMANDS:
+        print(command_help(given[0]))
     else:
         print(_overview())
     return exits.DONE
@@ -102,6 +128,8 @@ def _overview() -> str:
 
 COMMANDS: dict[str, Command] = {
     "train": Command("Train a model-zoo module.", _train),
+    "evaluate": Command("Evaluate a trained model.", _evaluate),
+    "predict": Command("Predict with a trained model.", _predict),
     "help": Command("Show this, or the help of a command.", _help),
     "version": Command("Show versions.", _version),
 }

@@ -12,6 +12,10 @@ from typing import Any
 _LARGEST = (1 << 63) - 1
 
 
+# What only a job that trains can make something of.
+_TRAINING = ("train",)
+
+
 class ConfigError(ValueError):
     """Wrong use: an option, a path or a module that cannot work."""
 
@@ -108,13 +112,17 @@ class ModelOptions(_Checked):
         "", "Arguments of custom_model, e.g. 'dim=8; hidden=[64,32]'."
     )
     seed: int = option(
-        0, "Seed of initial values and of every shuffle.", minimum=0
+        0,
+        "Seed of initial values and of every shuffle.",
+        minimum=0,
+        commands=_TRAINING,
     )
     embedding_threshold_bytes: int = option(
         2 << 20,
         "Keras Embedding layers at least this large become PS tables.",
         unit="bytes",
         minimum=0,
+        commands=_TRAINING,
     )
     deterministic: bool = option(False, "Turn TensorFlow's op determinism on.")
 
@@ -124,10 +132,14 @@ class DataOptions(_Checked):
     """Where records come from and how they are cut into tasks."""
 
     training_data: str = option(
-        "", "Files or globs to train on, separated by commas."
+        "",
+        "Files or globs to train on, separated by commas.",
+        commands=_TRAINING,
     )
     validation_data: str = option(
-        "", "Files or globs to evaluate on, separated by commas."
+        "",
+        "Files or globs to evaluate on, separated by commas.",
+        commands=("train", "evaluate"),
     )
     prediction_data: str = option(
         "",
@@ -160,7 +172,9 @@ class DataOptions(_Checked):
         minimum=0,
     )
     shuffle: bool = option(
-        True, "Shuffle the tasks of an epoch and the records in a task."
+        True,
+        "Shuffle the tasks of an epoch and the records in a task.",
+        commands=_TRAINING,
     )
     bad_records: str = option(
         "fail",
@@ -173,30 +187,43 @@ class DataOptions(_Checked):
 class TrainingOptions(_Checked):
     """How long to train, and when to evaluate."""
 
-    num_epochs: int = option(1, "Passes over the training data.", minimum=1)
+    num_epochs: int = option(
+        1,
+        "Passes over the training data.",
+        minimum=1,
+        commands=_TRAINING,
+    )
     max_steps: int = option(
-        0, "Stop after this many steps; 0 means no limit.", minimum=0
+        0,
+        "Stop after this many steps; 0 means no limit.",
+        minimum=0,
+        commands=_TRAINING,
     )
     evaluation_steps: int = option(
         0,
         "Steps between evaluations; 0 evaluates after each epoch.",
         unit="steps",
         minimum=0,
+        commands=_TRAINING,
     )
     early_stopping_metric: str = option(
-        "", "Evaluation metric that must improve, e.g. auc or loss."
+        "",
+        "Evaluation metric that must improve, e.g. auc or loss.",
+        commands=_TRAINING,
     )
     early_stopping_patience: int = option(
         0,
         "Evaluations without improvement before the job stops; 0 is off.",
         unit="evaluations",
         minimum=0,
+        commands=_TRAINING,
     )
     max_nonfinite_pushes: int = option(
         0,
         "Batches with a NaN or Inf gradient that the job puts up with.",
         unit="batches",
         minimum=0,
+        commands=_TRAINING,
     )
 
 
@@ -205,15 +232,22 @@ class StalenessOptions(_Checked):
     """The bound on staleness."""
 
     max_staleness: int = option(
-        0, "The bound S of the staleness policy.", minimum=0
+        0,
+        "The bound S of the staleness policy.",
+        minimum=0,
+        commands=_TRAINING,
     )
     staleness_policy: str = option(
         "wait",
         "How the bound is kept.",
         choices=("wait", "recompute", "dampen", "unbounded"),
+        commands=_TRAINING,
     )
     grads_to_wait: int = option(
-        1, "Pushes that a shard averages into one update.", minimum=1
+        1,
+        "Pushes that a shard averages into one update.",
+        minimum=1,
+        commands=_TRAINING,
     )
 
 
@@ -288,6 +322,35 @@ class ClusterOptions(_Checked):
 
 
 @dataclasses.dataclass(frozen=True)
+class SnapshotOptions(_Checked):
+    """Where trained parameters come from."""
+
+    restore_from: str = option(
+        "",
+        "A snapshot, or another job's directory, to read in place of the "
+        "newest snapshot of --job_dir.",
+        commands=("evaluate", "predict", "export"),
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class OutputOptions(_Checked):
+    """Where results go that are for other programs."""
+
+    output: str = option(
+        "",
+        "File for the predictions: .npz, .csv or .parquet.",
+        commands=("predict",),
+    )
+    ordered: bool = option(
+        False,
+        "Hand a prediction_outputs_processor the batches in the order of the "
+        "input, by one worker; files always have that order.",
+        commands=("predict",),
+    )
+
+
+@dataclasses.dataclass(frozen=True)
 class MonitoringOptions(_Checked):
     """What a person sees while a job runs."""
 
@@ -315,6 +378,8 @@ class JobConfig:
     wire: WireOptions = WireOptions()
     cluster: ClusterOptions = ClusterOptions()
     monitoring: MonitoringOptions = MonitoringOptions()
+    snapshots: SnapshotOptions = SnapshotOptions()
+    output: OutputOptions = OutputOptions()
     job_id: str = ""
     master_address: str = ""
     ps_addresses: tuple[str, ...] = ()
@@ -329,9 +394,27 @@ class JobConfig:
                     f"ps_addresses={self.ps_addresses!r}"
                 )
 
+    @property
+    def command(self) -> str:
+        """What the job does: `train`, `evaluate` or `predict`."""
+        if self.data.training_data:
+            return "train"
+        return "predict" if self.data.prediction_data else "evaluate"
+
     @classmethod
     def from_options(cls, **options: Any) -> "JobConfig":
         """Builds a config from options by their names.
+
+        Args:
+            **options: Values by option name, e.g. `num_workers=2`.
+
+        Raises:
+            ConfigError: An unknown name or a value out of range.
+        """
+        return cls().with_options(**options)
+
+    def with_options(self, **options: Any) -> "JobConfig":
+        """Returns a config with other values of some options.
 
         Args:
             **options: Values by option name, e.g. `num_workers=2`.
@@ -349,9 +432,10 @@ class JobConfig:
                 )
             groups.setdefault(names[name], {})[name] = value
         made = {
-            group: GROUPS[group](**values) for group, values in groups.items()
+            group: dataclasses.replace(getattr(self, group), **values)
+            for group, values in groups.items()
         }
-        return cls(**made)
+        return dataclasses.replace(self, **made)
 
     def to_json(self) -> str:
         """Returns the text of JOB_DIR/config.json."""
@@ -366,7 +450,10 @@ class JobConfig:
         """
         try:
             raw = json.loads(text)
-            groups = {name: kind(**raw[name]) for name, kind in GROUPS.items()}
+            # An older version's job may lack a group.
+            groups = {
+                name: kind(**raw.get(name, {})) for name, kind in GROUPS.items()
+            }
             return cls(
                 **groups,
                 job_id=raw["job_id"],
@@ -397,6 +484,8 @@ GROUPS: dict[str, type] = {
     "wire": WireOptions,
     "cluster": ClusterOptions,
     "monitoring": MonitoringOptions,
+    "snapshots": SnapshotOptions,
+    "output": OutputOptions,
 }
 
 

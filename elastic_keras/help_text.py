@@ -10,10 +10,17 @@ from elastic_keras.config import GROUPS, all_options
 _WIDTH = 80
 _INDENT = 6
 
-_EXAMPLE = """\
+JOB_COMMANDS = {
+    "train": """\
 elastic_keras train --model_zoo=model_zoo --model_def=criteo.deepfm \\
     --training_data='data/day_*.tsv' --validation_data=data/val.tsv \\
-    --num_workers=2 --num_ps=2 --max_staleness=4 --minibatch_size=1024"""
+    --num_workers=2 --num_ps=2 --max_staleness=4 --minibatch_size=1024""",
+    "evaluate": """\
+elastic_keras evaluate --job_dir=runs/deepfm --validation_data=data/val.tsv""",
+    "predict": """\
+elastic_keras predict --job_dir=runs/deepfm --prediction_data=data/new.tsv \\
+    --output=predictions.npz""",
+}
 
 
 def overview(commands: Mapping[str, str]) -> str:
@@ -34,7 +41,7 @@ def overview(commands: Mapping[str, str]) -> str:
             "",
             "For example:",
             "",
-            textwrap.indent(_EXAMPLE, "  "),
+            textwrap.indent(JOB_COMMANDS["train"], "  "),
             "",
             "elastic_keras train --help lists the flags.",
         ]
@@ -48,7 +55,7 @@ def command_help(command: str) -> str:
         command: Its name.
     """
     lines = [f"elastic_keras {command} [--flag=value ...]", ""]
-    lines += [textwrap.indent(_EXAMPLE, "  "), ""]
+    lines += [textwrap.indent(JOB_COMMANDS[command], "  "), ""]
     lines.append("--flagfile=FILE reads flags from a file, one a line.")
     group_before = ""
     for group, field in all_options(command):

@@ -33,7 +33,7 @@ def check(config: JobConfig) -> None:
     if _reads_itself(location):
         # What the data flags mean is the module's business.
         return
-    for name in ("training_data", "validation_data"):
+    for name in ("training_data", "validation_data", "prediction_data"):
         data = getattr(config.data, name)
         if data:
             _check_files(config, name, data)

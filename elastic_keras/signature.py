@@ -11,7 +11,7 @@ import json
 import math
 import operator
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 INITIALIZERS = ("constant", "uniform", "normal", "truncated_normal")
 CONSTRAINTS = ("non_neg", "max_norm", "unit_norm", "min_max_norm")
@@ -193,6 +193,9 @@ class TableSpec:
         _coerce(self, bool, "weight_decay")
 
 
+_Owned = TypeVar("_Owned", DenseSpec, TableSpec)
+
+
 @dataclasses.dataclass(frozen=True)
 class ModelSignature:
     """Everything that workers and shards must agree on about a model."""
@@ -211,6 +214,20 @@ class ModelSignature:
         """Returns the canonical JSON text: equal models, equal texts."""
         return json.dumps(
             dataclasses.asdict(self), sort_keys=True, separators=(",", ":")
+        )
+
+    def for_reading(self) -> "ModelSignature":
+        """Returns the model as a job sees it that trains nothing.
+
+        What only updates need is left out, so that a module without an
+        optimizer, or with another one, fits a trained model, and shards keep
+        no slots.
+        """
+        return dataclasses.replace(
+            self,
+            optimizers=(OptimizerSpec("sgd", 0.0),),
+            dense=tuple(map(_for_reading, self.dense)),
+            tables=tuple(map(_for_reading, self.tables)),
         )
 
     def sha256(self) -> str:
@@ -299,6 +316,12 @@ class ModelSignature:
             constraint.rate,
         ):
             _require(math.isfinite(value), f"{at}.constraint", value)
+
+
+def _for_reading(spec: _Owned) -> _Owned:
+    return dataclasses.replace(
+        spec, optimizer=0, weight_decay=True, constraint=None
+    )
 
 
 def _require(holds: bool, at: str, value: object) -> None:

@@ -316,6 +316,8 @@ class Dispatch:
         item = lease.item
         self._add_states(item, request.states)
         item.result = request.result
+        item.records = request.records
+        item.bad_records = request.bad_records
         item.examples = request.examples
         if item.kind != master_pb2.TASK_TRAIN:
             self.side.finish(lease)

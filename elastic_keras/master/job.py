@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import logging
+import os
 import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any
@@ -19,9 +20,11 @@ from elastic_keras.master.membership import Membership
 from elastic_keras.master.monitor import Monitor
 from elastic_keras.master.outcome import JobEnd, failed
 from elastic_keras.master.ranges import JobRanges
+from elastic_keras.master.reading import ReadingFlow
 from elastic_keras.master.reserving import Reserving
 from elastic_keras.master.shards import ShardCalls
 from elastic_keras.master.side_tasks import wait_until
+from elastic_keras.master.snapshots import JobSnapshots
 from elastic_keras.master.stats import HeartbeatStats
 from elastic_keras.master.steps import StepBudget
 from elastic_keras.master.threads import in_thread
@@ -94,6 +97,11 @@ class Job:
         self.stats = HeartbeatStats()
         self.history = History()
         self.flow: JobFlow | None = None
+        # In place of `flow` in a job that trains nothing.
+        self.reading: ReadingFlow | None = None
+        # Where the trained parameters are.
+        self.snapshot = ""
+        self._snapshots = JobSnapshots(config, job_dir, shards)
         self.ranges: JobRanges | None = None
         self.outcome = JobEnd("", "", 0)
 
@@ -107,6 +115,8 @@ class Job:
         """`JobStatus.phase`."""
         if self.over:
             return self.outcome.phase
+        if self.reading is not None:
+            return self.reading.phase
         if self.flow is None or self.dispatch.training is None:
             return "starting"
         return "evaluating" if self.flow.evaluation.running else "training"
@@ -139,7 +149,7 @@ class Job:
         await wait_until(
             self._changes, lambda: self.ranges is not None or self.over
         )
-        return self.ranges.training[0] if self.ranges else None
+        return self.ranges.first if self.ranges else None
 
     def heartbeat(
         self, request: master_pb2.HeartbeatRequest
@@ -218,6 +228,27 @@ class Job:
         ranges, _ = await asyncio.gather(
             in_thread(lambda: self._scan(self.config)), self._shards.join()
         )
+        if self.config.command == "train":
+            await self._train(ranges)
+        else:
+            await self._read(ranges)
+
+    async def _read(self, ranges: JobRanges) -> None:
+        self.reading = ReadingFlow(
+            dispatch=self.dispatch,
+            shards=self._shards,
+            changes=self._changes,
+            history=self.history,
+            command=self.config.command,
+            ranges=ranges.prediction or ranges.validation,
+            clock=self._clock,
+        )
+        self.ranges = ranges
+        self._changes.notify()
+        await self.reading.run()
+        await self.monitor.refresh()
+
+    async def _train(self, ranges: JobRanges) -> None:
         _LOGGER.info(
             "%d records in %d tasks, %d to evaluate on",
             sum(r.count for r in ranges.training),
@@ -252,6 +283,22 @@ class Job:
         )
         if error is not None:
             raise failed(error)
+        await self._save()
+
+    async def _save(self) -> None:
+        """Keeps the trained parameters."""
+        assert self.dispatch.training is not None
+        try:
+            path = await self._snapshots.take(
+                step=await self._shards.flush(),
+                epoch=self.dispatch.training.epochs_done,
+            )
+        except (OSError, RpcError) as error:
+            raise failed(
+                f"The job has trained, but its snapshot is lost: {error}"
+            ) from error
+        self.snapshot = os.path.relpath(path, self.job_dir)
+        _LOGGER.info("Snapshot: %s", path)
 
     def _judge(self, outcome: BaseException | None) -> JobEnd:
         if self.dispatch.end is not None:

@@ -26,12 +26,19 @@ class JobRanges:
     """The ranges of a job's data.
 
     Args:
-        training: Its training data.
+        training: Its training data; empty where it trains nothing.
         validation: Its validation data; may be empty.
+        prediction: Its prediction data; may be empty.
     """
 
     training: list["RecordRange"]
     validation: list["RecordRange"]
+    prediction: list["RecordRange"] = dataclasses.field(default_factory=list)
+
+    @property
+    def first(self) -> "RecordRange":
+        """The first range of the job's main data."""
+        return (self.training or self.prediction or self.validation)[0]
 
 
 def scan(config: JobConfig) -> JobRanges:
@@ -55,7 +62,9 @@ def scan(config: JobConfig) -> JobRanges:
     custom_params = None
     if locate(config.model).defines("custom_data_reader"):
         # Only now: the module imports TensorFlow.
-        custom = module.load(config.model).custom_data_reader
+        custom = module.load(
+            config.model, training=config.command == "train"
+        ).custom_data_reader
         custom_params = params.parse_params(config.data.data_reader_params)
 
     def ranges_of(data: str) -> list["RecordRange"]:
@@ -81,6 +90,7 @@ def scan(config: JobConfig) -> JobRanges:
     return JobRanges(
         ranges_of(config.data.training_data),
         ranges_of(config.data.validation_data),
+        ranges_of(config.data.prediction_data),
     )
 
 
@@ -93,24 +103,29 @@ def check_options(config: JobConfig) -> None:
     Raises:
         ConfigError: One of them could do nothing.
     """
-    training = config.training
-    if not config.data.training_data:
-        raise ConfigError(
-            "No records to train on: name files with --training_data. "
-            "Received: training_data=''"
-        )
-    if config.data.prediction_data:
-        raise ConfigError(
-            "Training takes no data to predict on. Received: "
-            f"prediction_data={config.data.prediction_data!r}"
-        )
-    _check_early_stopping(training)
     if config.cluster.port and config.wire.transport != "tcp":
         raise ConfigError(
             "--port needs --transport=tcp. Received: "
             f"port={config.cluster.port}, "
             f"transport={config.wire.transport!r}"
         )
+    if config.command == "train":
+        _check_training(config)
+    elif not (config.data.prediction_data or config.data.validation_data):
+        raise ConfigError(
+            "No records to train on: name files with --training_data. "
+            "Received: training_data=''"
+        )
+
+
+def _check_training(config: JobConfig) -> None:
+    training = config.training
+    if config.data.prediction_data:
+        raise ConfigError(
+            "Training takes no data to predict on. Received: "
+            f"prediction_data={config.data.prediction_data!r}"
+        )
+    _check_early_stopping(training)
     if config.data.validation_data:
         return
     for name in ("evaluation_steps", "early_stopping_patience"):

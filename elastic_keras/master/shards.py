@@ -10,6 +10,9 @@ from elastic_keras.config import JobConfig
 from elastic_keras.wire import rpc
 from elastic_keras.wire.proto import ps_pb2, tensor_pb2
 
+# Whatever the size: a disk writes 100 GB in this time.
+_SNAPSHOT_SECONDS = 3600.0
+
 _SERVICE = ps_pb2.DESCRIPTOR.services_by_name["ParameterServer"]
 
 
@@ -33,6 +36,13 @@ class ShardCalls(Protocol):
 
     async def finalize(self) -> None:
         """Tells every shard that training is over."""
+
+    async def snapshot(self, folder: str) -> list[ps_pb2.SnapshotReply]:
+        """Has every shard write its part of a snapshot.
+
+        Args:
+            folder: Name of a folder in JOB_DIR/snapshots.
+        """
 
     async def progress(self, epoch: int, task: int) -> list[bytes]:
         """Returns each shard's bitmap of the batches it has of a task."""
@@ -116,6 +126,24 @@ class Shards:
         """Tells every shard that training is over."""
         await self._all("Finalize", tensor_pb2.Empty(), None)
 
+    async def snapshot(self, folder: str) -> list[ps_pb2.SnapshotReply]:
+        """Has every shard write its part of a snapshot.
+
+        Args:
+            folder: Name of a folder in JOB_DIR/snapshots.
+
+        Raises:
+            RpcError: A shard cannot write.
+        """
+        request = ps_pb2.SnapshotRequest(folder=folder)
+        # A second try would find the first one's files.
+        return await asyncio.gather(
+            *(
+                _call(client, "Snapshot", request, 0, _SNAPSHOT_SECONDS)
+                for client in self._clients
+            )
+        )
+
     async def progress(self, epoch: int, task: int) -> list[bytes]:
         """Returns each shard's bitmap of the batches it has of a task.
 
@@ -158,9 +186,13 @@ class Shards:
 
 
 async def _call(
-    client: rpc.Client, method: str, request: Message, patience: float | None
+    client: rpc.Client,
+    method: str,
+    request: Message,
+    patience: float | None,
+    timeout: float | None = None,
 ) -> Any:
     """Calls one shard; cancelling this ends the call."""
     return await asyncio.wrap_future(
-        client.call_future(method, request, retry_for=patience)
+        client.call_future(method, request, retry_for=patience, timeout=timeout)
     )

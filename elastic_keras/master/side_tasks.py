@@ -24,6 +24,8 @@ class SideTasks:
         self._dispatch = dispatch
         self._changes = changes
         self._numbers = itertools.count()
+        # The tasks of the newest `read`, in the order of the records.
+        self.reading: list[WorkItem] = []
 
     async def evaluate(
         self, ranges: Sequence[Any], *, epoch: int, step: int
@@ -40,9 +42,24 @@ class SideTasks:
         Returns:
             Number of examples evaluated.
         """
-        items = [
+        kind = master_pb2.TASK_EVALUATE
+        await self.read(kind, ranges, epoch=epoch, step=step)
+        return sum(item.examples for item in self.reading)
+
+    async def read(
+        self, kind: int, ranges: Sequence[Any], *, epoch: int, step: int
+    ) -> None:
+        """Has all workers read ranges of records.
+
+        Args:
+            kind: TASK_EVALUATE or TASK_PREDICT.
+            ranges: The records.
+            epoch: The epoch.
+            step: The optimizer's iterations.
+        """
+        self.reading = [
             WorkItem(
-                master_pb2.TASK_EVALUATE,
+                kind,
                 next(self._numbers),
                 epoch=epoch,
                 range=record_range,
@@ -50,8 +67,7 @@ class SideTasks:
             )
             for record_range in ranges
         ]
-        await self._run(items)
-        return sum(item.examples for item in items)
+        await self._run(self.reading)
 
     async def merge(
         self, states: MetricSum, *, epoch: int, step: int

@@ -7,6 +7,7 @@ from elastic_keras.master import end_checks
 from elastic_keras.master import result as results
 from elastic_keras.master import status as statuses
 from elastic_keras.master.flow import EndedBy
+from elastic_keras.master.reading import ReadingFlow
 from elastic_keras.wire.proto import master_pb2
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ def status(job: "Job") -> master_pb2.JobStatus:
     Args:
         job: The job.
     """
+    if job.config.command != "train":
+        return _reading_status(job, job.reading)
     training = job.dispatch.training
     staleness = job.monitor.staleness
     done = records_trained(job) if job.over else _records_so_far(job)
@@ -61,9 +64,19 @@ def result(job: "Job") -> dict[str, Any]:
     Args:
         job: A job that has ended.
     """
+    made = _read(job, job.reading) if job.reading else _trained(job)
+    made["shards"] = results.shard_results(job.monitor.statuses)
+    made["restarts"] = results.restarts(job.job_dir, job.membership.restarts)
+    if job.outcome.phase != "succeeded":
+        made["error"] = job.outcome.message
+        made["exit_code"] = job.outcome.exit_code
+    return made
+
+
+def _trained(job: "Job") -> dict[str, Any]:
     training = job.dispatch.training
     staleness = job.monitor.staleness
-    made = {
+    return {
         "status": job.outcome.phase,
         "ended_by": _ended_by(job),
         "steps": end_checks.steps_done(job.monitor.statuses),
@@ -81,13 +94,62 @@ def result(job: "Job") -> dict[str, Any]:
             "mean": staleness.mean,
             "histogram": list(staleness.histogram),
         },
-        "shards": results.shard_results(job.monitor.statuses),
-        "restarts": results.restarts(job.job_dir, job.membership.restarts),
+        "snapshot": job.snapshot,
     }
-    if job.outcome.phase != "succeeded":
-        made["error"] = job.outcome.message
-        made["exit_code"] = job.outcome.exit_code
-    return made
+
+
+def _read(job: "Job", flow: ReadingFlow) -> dict[str, Any]:
+    """Returns the result of a job that trained nothing."""
+    finished = flow.finished
+    return {
+        "status": job.outcome.phase,
+        "ended_by": leftover.ENDED_BY.get(job.outcome.phase, "data"),
+        "command": job.config.command,
+        "step": flow.step,
+        "records_read": sum(item.records for item in finished),
+        "records_expected": flow.records_expected
+        - sum(item.bad_records for item in finished),
+        "bad_records": sum(item.bad_records for item in finished),
+        "examples": sum(item.examples for item in finished),
+        "seconds": job.seconds,
+        "examples_per_second": _reading_speed(job, flow),
+        "evaluation": job.history.evaluation,
+    }
+
+
+def _reading_status(
+    job: "Job", flow: ReadingFlow | None
+) -> master_pb2.JobStatus:
+    done = expected = 0
+    speed = left = 0.0
+    if flow is not None:
+        done = sum(item.records for item in flow.finished)
+        expected = flow.records_expected
+        speed = _reading_speed(job, flow)
+        left = statuses.seconds_left(done, expected, speed)
+    return master_pb2.JobStatus(
+        phase=job.phase,
+        records_done=done,
+        records_expected=expected,
+        examples_per_second=speed,
+        seconds_left=0.0 if job.over else left,
+        evaluation=job.history.evaluation,
+        workers_alive=job.membership.alive,
+        tasks_waiting=job.dispatch.side.waiting,
+        tasks_running=job.dispatch.side.running,
+        error=job.outcome.message,
+        exit_code=job.outcome.exit_code,
+        message=_message(job),
+    )
+
+
+def _reading_speed(job: "Job", flow: ReadingFlow) -> float:
+    """Returns examples a second since the first task was handed out."""
+    if flow.began_at is None:
+        return 0.0
+    seconds = job.now - flow.began_at
+    examples = sum(item.examples for item in flow.finished)
+    return examples / seconds if seconds > 0 else 0.0
 
 
 def steps(job: "Job") -> int:

@@ -52,7 +52,9 @@ class WorkItem:
         failures: How often it raised the user's exception.
         finished: Whether a worker reported it done.
         result: The worker's answer, for TASK_MERGE and TASK_CALLBACK.
-        examples: What a finished TASK_EVALUATE came to.
+        records: Good records that a finished reading task read.
+        bad_records: Broken ones that it skipped.
+        examples: Examples that it made of them.
     """
 
     kind: int
@@ -68,6 +70,8 @@ class WorkItem:
     failures: int = 0
     finished: bool = False
     result: str = ""
+    records: int = 0
+    bad_records: int = 0
     examples: int = 0
 
     @property

@@ -24,8 +24,7 @@ def closing_lines(result: Mapping[str, Any], job_dir: str) -> list[str]:
         lines.append(_records_line(result))
     evaluation = result.get("evaluation") or {}
     if evaluation:
-        values = (f"{name} {_number(v)}" for name, v in evaluation.items())
-        lines.append(f"evaluation: {', '.join(values)}")
+        lines.append(_evaluation_line(evaluation))
     staleness = result.get("staleness") or {}
     if staleness.get("max"):
         lines.append(
@@ -39,6 +38,43 @@ def closing_lines(result: Mapping[str, Any], job_dir: str) -> list[str]:
     lines.append(f"result: {folder / 'result.json'}")
     lines.append(tensorboard_line(job_dir))
     return lines
+
+
+def reading_lines(
+    result: Mapping[str, Any], job_dir: str, output: str = ""
+) -> list[str]:
+    """Returns the summary of a job that trained nothing.
+
+    Args:
+        result: What result.json holds; any key may be missing.
+        job_dir: The job directory.
+        output: Where the predictions are, if they are anywhere.
+
+    Returns:
+        Lines for the terminal.
+    """
+    line = _status_line(result).removesuffix(" while training")
+    read, expected = result.get("records_read"), result.get("records_expected")
+    if read is not None:
+        of_all = (
+            f"{read:,}" if read == expected else f"{read:,} of {expected:,}"
+        )
+        line += f"; {of_all} records"
+    lines = [line]
+    evaluation = result.get("evaluation") or {}
+    if evaluation:
+        lines.append(_evaluation_line(evaluation))
+    if output and result.get("status") == "succeeded":
+        lines.append(
+            f"predictions: {output} ({result.get('examples', 0):,} examples)"
+        )
+    lines.append(f"result: {pathlib.Path(job_dir) / 'result.json'}")
+    return lines
+
+
+def _evaluation_line(evaluation: Mapping[str, float | None]) -> str:
+    values = (f"{name} {_number(v)}" for name, v in evaluation.items())
+    return f"evaluation: {', '.join(values)}"
 
 
 def tensorboard_line(job_dir: str) -> str:

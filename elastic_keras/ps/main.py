@@ -17,6 +17,8 @@ from elastic_keras.config import ConfigError, JobConfig
 from elastic_keras.ps import checks, warm_up
 from elastic_keras.ps.servicer import ShardServicer
 from elastic_keras.ps.shard import Shard
+from elastic_keras.snapshots.folder import SnapshotFolder
+from elastic_keras.snapshots.snapshot import Snapshot
 from elastic_keras.wire import rpc
 from elastic_keras.wire.proto import ps_pb2
 
@@ -41,17 +43,27 @@ def _main() -> None:
     # What is alive now stays: no collection need look at it again.
     gc.collect()
     gc.freeze()
-    asyncio.run(_serve(config, index))
+    shard = Shard(index, len(config.ps_addresses), config.staleness)
+    if config.snapshots.restore_from:
+        shard.restore(
+            Snapshot(config.snapshots.restore_from),
+            training=config.command == "train",
+        )
+    asyncio.run(_serve(config, shard, arguments.job_dir))
 
 
-async def _serve(config: JobConfig, index: int) -> None:
+async def _serve(config: JobConfig, shard: Shard, job_dir: str) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    shard = Shard(index, len(config.ps_addresses), config.staleness)
-    servicer = ShardServicer(shard, job_id=config.job_id, on_failure=stop.set)
-    address = config.ps_addresses[index]
+    servicer = ShardServicer(
+        shard,
+        job_id=config.job_id,
+        snapshots=SnapshotFolder(job_dir).path,
+        on_failure=stop.set,
+    )
+    address = config.ps_addresses[shard.index]
     server = rpc.make_server(
         servicer,
         ps_pb2.DESCRIPTOR.services_by_name["ParameterServer"],
@@ -60,14 +72,14 @@ async def _serve(config: JobConfig, index: int) -> None:
         max_message_bytes=config.wire.max_message_mb << 20,
     )
     await server.start()
-    _LOGGER.info("shard %d ready at %s", index, address)
+    _LOGGER.info("shard %d ready at %s", shard.index, address)
     await stop.wait()
     servicer.stop_waiting()
     await server.stop(_GRACE_SECONDS)
     servicer.close()
     if shard.failure is not None:
         raise shard.failure
-    _LOGGER.info("shard %d stopped at version %d", index, shard.version)
+    _LOGGER.info("shard %d stopped at version %d", shard.index, shard.version)
 
 
 if __name__ == "__main__":

@@ -89,6 +89,11 @@ class Parameters:
             self.signature.optimizers[optimizer], self.iterations
         )
 
+    @property
+    def set_rates(self) -> tuple[tuple[int, float], ...]:
+        """The rates that were fixed: (optimizer, rate)."""
+        return tuple(sorted(self._set_rates.items()))
+
     def set_learning_rate(self, optimizer: int, rate: float) -> None:
         """Fixes an optimizer's rate; its schedule no longer counts."""
         self._set_rates[optimizer] = rate

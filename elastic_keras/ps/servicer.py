@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import os
+import pathlib
 from collections.abc import Callable, Iterator
 from concurrent import futures
 from typing import TypeVar
@@ -38,6 +40,7 @@ class ShardServicer:
     Args:
         shard: The shard.
         job_id: The job that it belongs to.
+        snapshots: Folder of the job's snapshots.
         on_failure: Called in the event loop once an update broke halfway,
             after which the shard is of no more use.
         threads: Threads for arrays.
@@ -48,12 +51,14 @@ class ShardServicer:
         shard: Shard,
         *,
         job_id: str,
+        snapshots: pathlib.Path,
         on_failure: Callable[[], None],
         threads: int = 4,
     ) -> None:
         self._shard = shard
         self._on_failure = on_failure
         self._job_id = job_id
+        self._snapshots = snapshots
         self._loop = asyncio.get_running_loop()
         self._threads = futures.ThreadPoolExecutor(threads, "shard")
         # Set, and replaced, when waiting pulls should ask again.
@@ -219,9 +224,7 @@ class ShardServicer:
         """Takes a batch's gradients."""
         try:
             result = await self._run(
-                lambda: self._shard.push(
-                    messages.push(request, self._region(request))
-                ),
+                lambda: self._push(request),
                 small=rpc.request_bytes() < _INLINE_BYTES
                 and not request.HasField("region"),
             )
@@ -274,6 +277,31 @@ class ShardServicer:
         """Ends training."""
         await self._in_thread(self._shard.finalize)
         return tensor_pb2.Empty()
+
+    async def Snapshot(  # noqa: N802
+        self, request: ps_pb2.SnapshotRequest
+    ) -> ps_pb2.SnapshotReply:
+        """Writes parameters and slots to files of the job's."""
+        name = request.folder
+        if os.path.basename(name) != name or name in ("", ".", ".."):
+            raise rpc.WireError(
+                "folder: a name in JOB_DIR/snapshots. "
+                f"Received: folder={name!r}"
+            )
+        folder = self._snapshots / name
+        try:
+            signature, entry = await self._in_thread(
+                lambda: self._shard.snapshot(folder)
+            )
+        except OSError as error:
+            raise rpc.Refused(
+                "FAILED_PRECONDITION",
+                f"the snapshot cannot be written: {error.strerror}. "
+                f"Received: {str(folder)!r}",
+            ) from error
+        return ps_pb2.SnapshotReply(
+            shard=entry.to_json(), signature=signature.to_json()
+        )
 
     async def GetStatus(  # noqa: N802
         self, request: tensor_pb2.Empty

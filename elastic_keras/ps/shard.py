@@ -2,6 +2,7 @@
 
 import contextlib
 import math
+import pathlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from elastic_keras import routing
 from elastic_keras.config import StalenessOptions
+from elastic_keras.ps import snapshot as snapshots
 from elastic_keras.ps.answers import Outcome, Pulled, PushResult
 from elastic_keras.ps.books import Books
 from elastic_keras.ps.buffer import GradientBuffer
@@ -29,6 +31,8 @@ from elastic_keras.ps.push import (
 from elastic_keras.ps.staleness import Judgement
 from elastic_keras.ps.status import ShardReport
 from elastic_keras.signature import ModelSignature
+from elastic_keras.snapshots.manifest import ShardEntry
+from elastic_keras.snapshots.snapshot import Snapshot
 
 
 def _empty(shape: tuple[int, ...]) -> np.ndarray:
@@ -168,6 +172,52 @@ class Shard:
                 "offer first values first"
             )
         return parameters
+
+    def restore(self, snapshot: Snapshot, *, training: bool) -> None:
+        """Takes over what it owns of a snapshot, before anyone has joined.
+
+        Args:
+            snapshot: The snapshot.
+            training: Whether it is trained further; otherwise optimizers and
+                their slots are left out.
+
+        Raises:
+            SnapshotError: A file cannot be read.
+            BadRequestError: The shard cannot run this model.
+        """
+        signature = snapshot.signature
+        self.adopt(signature if training else signature.for_reading())
+        with self._update_lock:
+            snapshots.restore(
+                self._joined(),
+                snapshot,
+                index=self.index,
+                num_shards=self.num_shards,
+                slots=training,
+            )
+            self._initialized = True
+
+    def snapshot(
+        self, folder: pathlib.Path
+    ) -> tuple[ModelSignature, ShardEntry]:
+        """Writes all parameters and slots, of one moment.
+
+        Args:
+            folder: Where the files go.
+
+        Returns:
+            The model, and what was written.
+
+        Raises:
+            NotReadyError: There is no model, or there are no first values.
+            OSError: It cannot be written.
+        """
+        with self._update_lock:
+            parameters = self._ready()
+            entry = snapshots.write(
+                parameters, folder, shard=self.index, version=self.version
+            )
+        return parameters.signature, entry
 
     def set_members(self, number: int, members: Sequence[int]) -> bool:
         """Takes the master's list of live members.

@@ -147,6 +147,11 @@ class Table:
         return self._index.rows
 
     @property
+    def row_nbytes(self) -> int:
+        """Bytes of one row with its id and slots."""
+        return 4 * self._record
+
+    @property
     def nbytes(self) -> int:
         """Bytes of memory in use by rows, slots and index."""
         with self._lock.reading():
@@ -248,9 +253,13 @@ class Table:
             ]
 
     def export(
-        self,
+        self, start: int = 0, stop: int | None = None
     ) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
-        """Copies everything out, in the order in which rows were created.
+        """Copies rows out, in the order in which they were created.
+
+        Args:
+            start: Number of the first row.
+            stop: Number after the last; `None` for all there are.
 
         Returns:
             ids: int64, (rows,).
@@ -261,7 +270,7 @@ class Table:
         """
         dim, plan = self.spec.dim, self._plan
         with self._lock.reading():
-            records = self._records()[: self._index.rows]
+            records = self._records()[: self._index.rows][start:stop]
             words = records.view(np.uint32)
             ids = np.ascontiguousarray(words[:, :_ID_WORDS]).view(np.int64)
             column = _ID_WORDS + dim
@@ -309,6 +318,8 @@ class Table:
             frozen(slots[name], kind, f"slot {name}", shape)
             for name, (kind, shape) in parts.items()
         ]
+        if not n:
+            return
         columns = [weights, *(c.view(np.float32) for c in checked)]
         with self._lock.writing():
             rows = self._insert(ids)

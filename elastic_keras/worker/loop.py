@@ -19,6 +19,7 @@ from elastic_keras.worker.job_data import JobData
 from elastic_keras.worker.master_client import MasterClient
 from elastic_keras.worker.model import PreparedModel, prepare
 from elastic_keras.worker.pipeline import Outcome, Pipeline
+from elastic_keras.worker.predicting import Predicting
 from elastic_keras.worker.stats import WorkerStats
 from elastic_keras.worker.step import Steps
 from elastic_keras.worker.watchdog import Watchdog
@@ -37,12 +38,16 @@ class Worker:
     Args:
         config: The job.
         index: This worker's index.
+        job_dir: The job directory.
         token: The job's token.
     """
 
-    def __init__(self, config: JobConfig, index: int, token: str = "") -> None:
+    def __init__(
+        self, config: JobConfig, index: int, job_dir: str, token: str = ""
+    ) -> None:
         self._config = config
         self._index = index
+        self._job_dir = job_dir
         self._token = token
         self._stats = WorkerStats()
         self._master: MasterClient | None = None
@@ -69,9 +74,10 @@ class Worker:
         keras.utils.set_random_seed(config.model.seed)
         if config.model.deterministic:
             tf.config.experimental.enable_op_determinism()
-        training = bool(config.data.training_data)
+        training = config.command == "train"
         zoo = load(config.model, training=training)
-        callbacks = job_callbacks.check(zoo.callbacks())
+        # Callbacks belong to training.
+        callbacks = job_callbacks.check(zoo.callbacks()) if training else []
         self._watchdog.start()
         with self._watchdog.watch("custom_model()"):
             model = zoo.custom_model()
@@ -86,7 +92,14 @@ class Worker:
         data.serve(prepared, steps)
         client = self._join_shards(prepared, steps)
         work = ModelWork(
-            config, prepared, steps, data, client, self._stats, self._watchdog
+            config,
+            prepared,
+            steps,
+            data,
+            client,
+            self._stats,
+            self._watchdog,
+            self._predicting(zoo, model),
         )
         if callbacks:
             work.use_callbacks(callbacks)
@@ -193,7 +206,7 @@ class Worker:
         data: JobData,
         sample: master_pb2.RecordRange,
     ) -> PreparedModel:
-        training = bool(self._config.data.training_data)
+        training = self._config.command == "train"
         watch = self._watchdog.watch
         try:
             with watch("reading the first batch of records"):
@@ -213,10 +226,26 @@ class Worker:
         except Exception as error:
             raise at_the_start(error, data.spec) from error
 
+    def _predicting(
+        self, zoo: ZooModule, model: keras.Model
+    ) -> Predicting | None:
+        if self._config.command != "predict":
+            return None
+        return Predicting(
+            job_dir=self._job_dir,
+            worker=self._index,
+            processor=zoo.prediction_outputs_processor(),
+            to_file=bool(self._config.output.output),
+            output_names=list(getattr(model, "output_names", None) or []),
+        )
+
     def _join_shards(self, prepared: PreparedModel, steps: Steps) -> PsClient:
+        signature = prepared.signature
+        if self._config.command != "train":
+            signature = signature.for_reading()
         client = PsClient(
             self._config.ps_addresses,
-            prepared.signature,
+            signature,
             job_id=self._config.job_id,
             wire=self._config.wire,
             token=self._token,

@@ -53,7 +53,12 @@ def _main() -> None:
     _set_up_tensorflow(config)
     from elastic_keras.worker.loop import Worker
 
-    worker = Worker(config, arguments.index, os.environ.get("EK_JOB_TOKEN", ""))
+    worker = Worker(
+        config,
+        arguments.index,
+        arguments.job_dir,
+        os.environ.get("EK_JOB_TOKEN", ""),
+    )
     goodbye.worker = worker
     try:
         worker.run()

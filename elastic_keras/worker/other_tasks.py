@@ -1,4 +1,4 @@
-"""Tasks that train nothing: evaluation, merging metrics, callbacks."""
+"""Tasks that train nothing: evaluation, prediction, metrics, callbacks."""
 
 import contextlib
 import json
@@ -17,6 +17,7 @@ from elastic_keras.worker.computing import (
     encode_states,
 )
 from elastic_keras.worker.feeder import TaskData
+from elastic_keras.worker.predicting import Predicting
 from elastic_keras.worker.running_logs import RunningLogs
 from elastic_keras.worker.step import Steps
 from elastic_keras.worker.values import Pulled
@@ -37,6 +38,8 @@ class OtherTasks:
         describe: Turns a user's exception into a report's fields.
         watchdog: Watches the evaluation's steps, and what the user's hooks
             and metrics do.
+        predicting: Takes the outputs of prediction tasks; `None` in a job
+            that has none.
     """
 
     def __init__(
@@ -51,6 +54,7 @@ class OtherTasks:
         report: Callable[[master_pb2.ReportTaskRequest], None],
         describe: Callable[[BaseException], dict[str, Any]],
         watchdog: Watchdog,
+        predicting: Predicting | None = None,
     ) -> None:
         self._client = client
         self._open_data = open_data
@@ -61,11 +65,13 @@ class OtherTasks:
         self._report = report
         self._describe = describe
         self._watchdog = watchdog
+        self._predicting = predicting
 
     def do(self, task: master_pb2.Task) -> None:
         """Does one task; a user's exception becomes its report."""
         work = {
             master_pb2.TASK_EVALUATE: self._evaluate,
+            master_pb2.TASK_PREDICT: self._predict,
             master_pb2.TASK_MERGE: self._merge,
             master_pb2.TASK_CALLBACK: self._call_back,
         }[task.kind]
@@ -103,6 +109,25 @@ class OtherTasks:
         report.batches = batches
         report.examples = examples
         report.states.CopyFrom(encode_states(states))
+        return report
+
+    def _predict(self, task: master_pb2.Task) -> master_pb2.ReportTaskRequest:
+        assert self._predicting is not None
+        opened = self._open_data(task)
+        self._predicting.begin()
+        batches = examples = 0
+        for batch, pulled in self._pulled(opened.batches()):
+            self._computing.assign(pulled.dense)
+            with self._watchdog.watch("a prediction step"):
+                self._predicting.add(
+                    self._steps.predict(batch.data, pulled.rows, batch.inverse)
+                )
+            batches += 1
+            examples += batch.examples
+        self._predicting.end(task.task)
+        report = opened.report()
+        report.batches = batches
+        report.examples = examples
         return report
 
     def _test_hooks(self) -> JobCallbacks | None:

@@ -20,6 +20,7 @@ from elastic_keras.worker.master_client import MasterClient
 from elastic_keras.worker.model import PreparedModel
 from elastic_keras.worker.other_tasks import OtherTasks
 from elastic_keras.worker.pipeline import Pipeline
+from elastic_keras.worker.predicting import Predicting
 from elastic_keras.worker.running_logs import RunningLogs
 from elastic_keras.worker.stats import WorkerStats
 from elastic_keras.worker.step import Steps
@@ -42,6 +43,7 @@ class ModelWork:
         client: The shards, joined.
         stats: Where steps are counted for the heartbeat.
         watchdog: Watches steps and data.
+        predicting: Takes predictions; `None` in a job without any.
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class ModelWork:
         client: PsClient,
         stats: WorkerStats,
         watchdog: Watchdog,
+        predicting: Predicting | None = None,
     ) -> None:
         self._config = config
         self._prepared = prepared
@@ -60,6 +63,7 @@ class ModelWork:
         self._data = data
         self._client = client
         self._watchdog = watchdog
+        self._predicting = predicting
         self._train_logs = RunningLogs(steps.train_metrics)
         self._test_logs = RunningLogs(steps.evaluation_metrics)
         self._computing = TrainComputing(steps, stats, running=self._train_logs)
@@ -105,6 +109,7 @@ class ModelWork:
             report=master.report,
             describe=describe,
             watchdog=self._watchdog,
+            predicting=self._predicting,
         )
         training = config.training
         pipeline = Pipeline(

@@ -208,6 +208,20 @@ class FlushReply(_message.Message):
     iterations: int
     def __init__(self, version: _Optional[int] = ..., iterations: _Optional[int] = ...) -> None: ...
 
+class SnapshotRequest(_message.Message):
+    __slots__ = ("folder",)
+    FOLDER_FIELD_NUMBER: _ClassVar[int]
+    folder: str
+    def __init__(self, folder: _Optional[str] = ...) -> None: ...
+
+class SnapshotReply(_message.Message):
+    __slots__ = ("shard", "signature")
+    SHARD_FIELD_NUMBER: _ClassVar[int]
+    SIGNATURE_FIELD_NUMBER: _ClassVar[int]
+    shard: str
+    signature: str
+    def __init__(self, shard: _Optional[str] = ..., signature: _Optional[str] = ...) -> None: ...
+
 class TableStatus(_message.Message):
     __slots__ = ("name", "rows", "bytes")
     NAME_FIELD_NUMBER: _ClassVar[int]
