@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.master.stand_in_shards import StandInShards
 from tests.master.stand_ins import (
     Habits,
-    StandInShards,
     StandInWorker,
     make_job,
     run_job,
