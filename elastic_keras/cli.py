@@ -105,7 +105,7 @@ COMMANDS: dict[str, Command] = {
     "help": Command("Show this, or the help of a command.", _help),
     "version": Command("Show versions.", _version),
 }
-_ALIASES = {"--help": "help", "-h": "help", "-help": "help"} | {
+_ALIASES = dict.fromkeys(("--help", "-h", "-help", "--helpfull"), "help") | {
     "--version": "version"
 }
 

@@ -58,7 +58,6 @@ class FileReader(DataReader):
                 "All files of a flag must have one format. Received: "
                 + ", ".join(f"{p} ({k})" for p, k in kinds.items())
             )
-        self._paths = paths
         self._kind = next(iter(kinds.values()))
         if csv_header and self._kind not in ("csv", "tsv"):
             raise ConfigError(
@@ -69,7 +68,11 @@ class FileReader(DataReader):
         self._chunk_bytes = chunk_bytes
         self._format = _make_format(self._kind)
         self._stamps = {path: _stamp(path) for path in paths}
-        _, self._names, self._columns, self._usual = self._beginning(paths[0])
+        # An empty file is no file without header: a writer had no records.
+        self._paths = [p for p in paths if os.path.getsize(p)] or paths
+        _, self._names, self._columns, self._usual = self._beginning(
+            self._paths[0]
+        )
 
     @property
     def metadata(self) -> Metadata:

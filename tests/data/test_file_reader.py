@@ -191,7 +191,6 @@ def test_globs_and_lists_keep_their_order(tmp_path):
         ("{0}/empty.csv", False, "hold no records"),
         ("{0}/header.csv", True, "hold no records"),
         ("{0}/a.csv,{0}/header.csv", True, "Headers differ"),
-        ("{0}/empty.csv,{0}/a.csv", True, "without header"),
     ],
 )
 def test_wrong_use(tmp_path, data, header, words):
@@ -235,3 +234,12 @@ def test_a_custom_reader(tmp_path):
     assert sorted(shuffled) == [b"0", b"10", b"20"]
     with pytest.raises(ConfigError, match="must return"):
         open_reader("5", DataOptions(), custom=lambda *args: 3)
+
+
+def test_an_empty_file_has_no_header_and_no_records(tmp_path):
+    (tmp_path / "a.csv").write_text("")
+    (tmp_path / "b.csv").write_text("x,y\n1,2\n")
+    paths = [str(tmp_path / name) for name in ("a.csv", "b.csv")]
+    reader = FileReader(paths, csv_header=True)
+    assert reader.metadata.column_names == ["x", "y"]
+    assert sum(r.count for r in reader.ranges(10)) == 1

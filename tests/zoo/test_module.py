@@ -360,3 +360,10 @@ def test_importing_the_zoo_needs_no_tensorflow():
         "assert not {'tensorflow', 'keras'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_arguments_of_the_model_may_have_any_name(tmp_path):
+    text = _MODULE.replace("(dim=2, ", "(name, function, self, dim=2, ")
+    params = 'name="a"; function=1; self=2'
+    made = _load(tmp_path, text, model_params=params)
+    assert made.custom_model() is not None
