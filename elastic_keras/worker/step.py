@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import keras
 import numpy as np
 import tensorflow as tf
 
