@@ -341,11 +341,13 @@ def test_names_are_found_without_running_the_module(tmp_path):
         "mine.py",
         """
         from x import y as custom_data_reader
+        dim: int = 8
         raise ValueError
         """,
     )
     location = locate(ModelOptions(model_zoo=str(tmp_path), model_def="mine"))
     assert location.defines("custom_data_reader")
+    assert location.own_names() == {"dim"}
     assert not location.defines("loss")
 
 
