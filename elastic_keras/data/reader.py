@@ -96,7 +96,13 @@ class DataReader(abc.ABC):
         Raises:
             ConfigError: There are no records.
         """
-        return self.ranges(records)[0]
+        ranges = self.ranges(records)
+        if not ranges:
+            raise ConfigError(
+                "The data hold no records: a reader's ranges() gave none. "
+                f"Received: {type(self).__name__}"
+            )
+        return ranges[0]
 
     @abc.abstractmethod
     def records(self, record_range: RecordRange) -> Iterable[bytes | str]:

@@ -57,6 +57,18 @@ def test_the_first_range_of_nothing(tmp_path):
         FileReader([path]).first_range(5)
 
 
+def test_the_first_range_of_a_reader_without_ranges():
+    class Empty(DataReader):
+        def ranges(self, records_per_task):
+            return []
+
+        def records(self, record_range):
+            return []
+
+    with pytest.raises(ConfigError, match=r"no records.*Received: Empty"):
+        Empty().first_range(5)
+
+
 def test_the_order_is_a_function_of_range_and_seed(tmp_path):
     lines = [str(n) for n in range(50)]
     path = _write(tmp_path / "a.txt", "\n".join(lines))
