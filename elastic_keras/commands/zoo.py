@@ -2,6 +2,7 @@
 
 import dataclasses
 import difflib
+import functools
 import shlex
 import sys
 import textwrap
@@ -130,7 +131,8 @@ def _check(values: dict[str, Any]) -> int:
     from elastic_keras.checking.check import check
 
     try:
-        check(config)
+        # At once: what follows goes to stderr, or may take its time.
+        check(config, functools.partial(print, flush=True))
     except UserCodeError as error:
         print(error.traceback_text.rstrip(), file=sys.stderr)
         return exits.USER_ERROR
