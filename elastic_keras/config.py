@@ -135,7 +135,7 @@ class DataOptions(_Checked):
     prediction_data: str = option(
         "",
         "Files or globs to predict on, separated by commas.",
-        commands=("predict",),
+        commands=("predict", "zoo check"),
     )
     data_format: str = option(
         "auto",

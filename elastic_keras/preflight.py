@@ -26,14 +26,28 @@ def check(config: JobConfig) -> None:
         ConfigError: There is no such module or file, a file that cannot be
             read, or options that contradict one another.
     """
+    locate(config.model)
+    check_options(config)
+    check_inputs(config)
+
+
+def check_inputs(config: JobConfig) -> None:
+    """Checks a module's place, its parameters and the data that are given.
+
+    Args:
+        config: The job.
+
+    Raises:
+        ConfigError: There is no such module or file, or a file that cannot
+            be read.
+    """
     location = locate(config.model)
     parse_params(config.model.model_params)
     parse_params(config.data.data_reader_params)
-    check_options(config)
     if _reads_itself(location):
         # What the data flags mean is the module's business.
         return
-    for name in ("training_data", "validation_data"):
+    for name in ("training_data", "validation_data", "prediction_data"):
         data = getattr(config.data, name)
         if data:
             _check_files(config, name, data)

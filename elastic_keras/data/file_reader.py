@@ -86,16 +86,17 @@ class FileReader(DataReader):
                 "A task holds at least one record. "
                 f"Received: records_per_task={records_per_task}"
             )
-        ranges = [
-            record_range
-            for path in self._paths
-            for record_range in self._file_ranges(path, records_per_task)
-        ]
+        ranges = list(self._ranges(records_per_task))
         if not ranges:
-            raise DataError(
-                f"The data hold no records. Received: {', '.join(self._paths)}"
-            )
+            raise self._empty()
         return ranges
+
+    def first_range(self, records: int) -> RecordRange:
+        """Reads no further than it must; see `DataReader.first_range`."""
+        found = next(iter(self._ranges(records)), None)
+        if found is None:
+            raise self._empty()
+        return found
 
     def records(self, record_range: RecordRange) -> Iterable[bytes]:
         """Returns a range's good records, in order."""
@@ -137,6 +138,15 @@ class FileReader(DataReader):
             record,
             record_range.byte_start + _place(records, index),
             reason,
+        )
+
+    def _ranges(self, size: int) -> Iterable[RecordRange]:
+        for path in self._paths:
+            yield from self._file_ranges(path, size)
+
+    def _empty(self) -> DataError:
+        return DataError(
+            f"The data hold no records. Received: {', '.join(self._paths)}"
         )
 
     def _file_ranges(self, path: str, size: int) -> Iterable[RecordRange]:
