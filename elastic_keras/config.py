@@ -5,6 +5,7 @@ needs. Command-line flags are made from the same fields (`cli.py`).
 """
 
 import dataclasses
+import difflib
 import json
 from typing import Any
 
@@ -106,7 +107,9 @@ class ModelOptions(_Checked):
 
     model_zoo: str = option("", "Folder of model-zoo modules.")
     model_def: str = option(
-        "", "Module in the zoo, e.g. criteo.deepfm, or the path of a .py file."
+        "",
+        "Module in the zoo, e.g. criteo.deepfm, with or without the name of "
+        "the model's function or class at its end; or the path of a .py file.",
     )
     model_params: str = option(
         "", "Arguments of custom_model, e.g. 'dim=8; hidden=[64,32]'."
@@ -144,7 +147,7 @@ class DataOptions(_Checked):
     prediction_data: str = option(
         "",
         "Files or globs to predict on, separated by commas.",
-        commands=("predict",),
+        commands=("predict", "zoo check"),
     )
     data_format: str = option(
         "auto",
@@ -426,8 +429,10 @@ class JobConfig:
         names = {field.name: group for group, field in all_options()}
         for name, value in options.items():
             if name not in names:
+                near = difflib.get_close_matches(name, names, n=1)
+                hint = f" Did you mean {near[0]}?" if near else ""
                 raise ConfigError(
-                    f"Unknown option. Received: {name}={value!r}; "
+                    f"Unknown option.{hint} Received: {name}={value!r}; "
                     "see elastic_keras train --help"
                 )
             groups.setdefault(names[name], {})[name] = value

@@ -1,5 +1,6 @@
 """Keras callbacks in a job: every standard hook, with the right logs."""
 
+import functools
 import json
 from collections.abc import Callable
 from typing import Any
@@ -68,12 +69,18 @@ class JobCallbacks:
         # Callbacks look at `model.optimizer`.
         model.compile(optimizer=optimizers[0], auto_scale_loss=False)
         model.stop_training = False
-        self._list = keras.callbacks.CallbackList(
-            callbacks,
+        self._callbacks = callbacks
+        self._epochs = epochs
+
+    @functools.cached_property
+    def _list(self) -> keras.callbacks.CallbackList:
+        """The callbacks, which learn of the model only where they run."""
+        return keras.callbacks.CallbackList(
+            self._callbacks,
             add_history=False,
             add_progbar=False,
-            model=model,
-            epochs=epochs,
+            model=self._model,
+            epochs=self._epochs,
             verbose=0,
             steps=None,
         )

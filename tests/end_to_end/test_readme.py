@@ -85,6 +85,9 @@ def test_no_flag_is_made_up():
     from elastic_keras.config import all_options
 
     known = {field.name for _, field in all_options()}
+    for script in (_README.parent / "scripts").glob("*.py"):
+        text = script.read_text()
+        known.update(re.findall(r'flags\.DEFINE_\w+\(\s*"(\w+)"', text))
     named = set(re.findall(r"--([a-z_]+)", _README.read_text()))
     # absl's way to turn a boolean flag off.
     negated = {f"no{name}" for name in known}

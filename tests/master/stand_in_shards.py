@@ -56,15 +56,7 @@ class StandInShards:
         self.calls.append(f"snapshot {folder}")
         if self.snapshot_error is not None:
             raise self.snapshot_error
-        dense = FileEntry("dense", 0, 0)
-        signature = ModelSignature(0, (OptimizerSpec("sgd", 0.1),))
-        return [
-            ps_pb2.SnapshotReply(
-                shard=ShardEntry(len(ledger), 0, (), dense, ()).to_json(),
-                signature=signature.to_json(),
-            )
-            for ledger in self.ledgers
-        ]
+        return [snapshot_reply(len(ledger)) for ledger in self.ledgers]
 
     async def progress(self, epoch, task):
         return [
@@ -129,3 +121,12 @@ class StandInShards:
         for (epoch, _, _), examples in ledger.items():
             counts[epoch] += examples
         return counts
+
+
+def snapshot_reply(version):
+    """Returns what a shard says that holds nothing."""
+    dense = FileEntry("dense", 0, 0)
+    return ps_pb2.SnapshotReply(
+        shard=ShardEntry(version, 0, (), dense, ()).to_json(),
+        signature=ModelSignature(0, (OptimizerSpec("sgd", 0.1),)).to_json(),
+    )

@@ -89,6 +89,7 @@ def test_max_steps_is_exact(tmp_path, max_steps):
     assert result["steps"] == max_steps
     assert result["ended_by"] == "max_steps"
     assert result["evaluations"][-1]["step"] == max_steps
+    assert result["history"][-1]["step"] == max_steps
 
 
 def test_max_steps_beyond_the_data_ends_with_the_epochs(tmp_path):
