@@ -455,6 +455,8 @@ class JobConfig:
         """
         try:
             raw = json.loads(text)
+            if not isinstance(raw, dict):
+                raise TypeError(f"not a dict but {type(raw).__name__}")
             # An older version's job may lack a group.
             groups = {
                 name: kind(**raw.get(name, {})) for name, kind in GROUPS.items()

@@ -176,6 +176,8 @@ def test_a_whole_job_over_grpc(tmp_path):
                 "Join",
                 "Flush",
                 "Finalize",
+                "Flush",
+                "Snapshot",
             ]
             await bench.call("Leave", worker=worker)
             assert not bench.job.membership.alive
