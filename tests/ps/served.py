@@ -42,6 +42,7 @@ class Server:
     def __init__(self, folder: str, options: StalenessOptions) -> None:
         self.shard = Shard(0, 1, options)
         self.address = f"unix:{folder}/ps-0.sock"
+        self.snapshots = pathlib.Path(folder)
         self.loop = asyncio.new_event_loop()
         self._thread = threading.Thread(
             target=self.loop.run_forever, daemon=True
@@ -59,7 +60,7 @@ class Server:
         self.servicer = ShardServicer(
             self.shard,
             job_id="j",
-            snapshots=pathlib.Path(self.address[5:]).parent,
+            snapshots=self.snapshots,
             on_failure=self.failed.set,
             threads=THREADS,
         )
