@@ -50,15 +50,52 @@ def folder(tmp_path_factory):
     return made
 
 
-def test_shell_command(folder):
-    command = shlex.split(_blocks("")[1].replace("\\\n", ""))
-    assert command[:2] == ["elastic_keras", "train"]
-    done = elastic_keras(
+@pytest.fixture(scope="module", name="trained")
+def _trained(folder):
+    """The README's job."""
+    (command,) = _commands("elastic_keras train")
+    return elastic_keras(
         *command[1:], job_dir=folder / "runs" / "ratings", folder=folder
     )
+
+
+def _commands(beginning):
+    """Returns the commands of the shell block that begins so."""
+    (block,) = (b for b in _blocks("") if b.startswith(beginning))
+    lines = block.replace("\\\n", "").splitlines()
+    return [shlex.split(line) for line in lines]
+
+
+def test_shell_command(trained):
+    done = trained
     result = done.succeeded()
     assert result["records_trained"] == 900
     assert result["evaluation"]["mae"] < 2.0
+
+
+def test_commands_on_a_trained_model(folder, trained):
+    trained.succeeded()
+    (folder / "new.csv").write_text((folder / "held_out.csv").read_text())
+    evaluate, predict = _commands("elastic_keras evaluate")
+    # Nothing is said of data: it takes the job's own.
+    for command, words in (
+        (evaluate, f"mae {trained.result['evaluation']['mae']:.4g}"),
+        (predict, "predictions: predictions.npz (100 examples)"),
+    ):
+        done = elastic_keras(
+            *command[1:], job_dir=trained.job_dir, folder=folder
+        )
+        assert done.code == 0, done.err
+        assert words in done.out
+    code = f"{_blocks('python')[2]}\nprint(sorted(metrics), stars.shape)"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "['loss', 'mae'] (100, 1)" in done.stdout, done.stderr
 
 
 def test_python_call(folder):
