@@ -8,8 +8,10 @@ import shlex
 import subprocess
 import sys
 
+import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from tests.end_to_end.harness import elastic_keras
 
@@ -87,7 +89,8 @@ def test_commands_on_a_trained_model(folder, trained):
         )
         assert done.code == 0, done.err
         assert words in done.out
-    code = f"{_blocks('python')[2]}\nprint(sorted(metrics), stars.shape)"
+    (block,) = (text for text in _blocks("python") if "ek.predict" in text)
+    code = f"{block}\nprint(sorted(metrics), stars.shape)"
     done = subprocess.run(
         [sys.executable, "-c", code],
         cwd=folder,
@@ -96,6 +99,21 @@ def test_commands_on_a_trained_model(folder, trained):
         check=False,
     )
     assert "['loss', 'mae'] (100, 1)" in done.stdout, done.stderr
+
+
+def test_a_script_without_a_module():
+    (block,) = (text for text in _blocks("python") if "PSModel" in text)
+    ids = keras.Input((), dtype="int64")
+    rows = keras.layers.Embedding(2**17, 4)(ids)
+    output = keras.layers.Dense(1, activation="sigmoid")(rows)
+    arrays = np.arange(100) % 7, np.arange(100) % 2
+    names = {
+        "model": keras.Model(ids, output),
+        "dataset": tf.data.Dataset.from_tensor_slices(arrays).batch(10),
+    }
+    exec(block, names)
+    assert len(names["history"].history["val_accuracy"]) == 2
+    assert type(names["model"].layers[1]) is keras.layers.Embedding
 
 
 def test_python_call(folder):
