@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from elastic_keras.api import JobFailed, Result, evaluate, predict, train
     from elastic_keras.config import ConfigError
     from elastic_keras.data.reader import DataReader, Metadata, RecordRange
-    from elastic_keras.fit.ps_model import PSModel
+    from elastic_keras.in_script.ps_model import PSModel
     from elastic_keras.zoo.modes import Mode
 
 __all__ = [
@@ -39,7 +39,7 @@ _MODULES = {
     "JobFailed": "elastic_keras.api",
     "Metadata": "elastic_keras.data.reader",
     "Mode": "elastic_keras.zoo.modes",
-    "PSModel": "elastic_keras.fit.ps_model",
+    "PSModel": "elastic_keras.in_script.ps_model",
     "RecordRange": "elastic_keras.data.reader",
     "Result": "elastic_keras.api",
     "evaluate": "elastic_keras.api",

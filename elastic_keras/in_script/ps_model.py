@@ -9,10 +9,10 @@ import keras
 import tensorflow as tf
 
 from elastic_keras.config import ConfigError, StalenessOptions
-from elastic_keras.fit.compiled import Compiled
-from elastic_keras.fit.inputs import as_dataset
-from elastic_keras.fit.rows import bring_back
-from elastic_keras.fit.session import Session
+from elastic_keras.in_script.compiled import Compiled
+from elastic_keras.in_script.inputs import as_dataset
+from elastic_keras.in_script.rows import bring_back
+from elastic_keras.in_script.session import Session
 from elastic_keras.wire.proto import master_pb2
 
 _Callbacks = Sequence[keras.callbacks.Callback] | None

@@ -8,9 +8,9 @@ import tensorflow as tf
 
 from elastic_keras.config import StalenessOptions, WireOptions
 from elastic_keras.data.reader import Counts
-from elastic_keras.fit.compiled import Compiled
-from elastic_keras.fit.epoch import Failure, OneTask
-from elastic_keras.fit.local_shards import LocalShards
+from elastic_keras.in_script.compiled import Compiled
+from elastic_keras.in_script.epoch import Failure, OneTask
+from elastic_keras.in_script.local_shards import LocalShards
 from elastic_keras.layers.context import ZeroRows, lookup_scope
 from elastic_keras.wire.proto import master_pb2
 from elastic_keras.worker.batches import as_tensors, spec_of, unpack

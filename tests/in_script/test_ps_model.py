@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 import elastic_keras as ek
-from elastic_keras.fit.ps_model import PSModel
+from elastic_keras.in_script.ps_model import PSModel
 
 pytestmark = pytest.mark.end_to_end
 
