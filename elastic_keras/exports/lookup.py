@@ -7,6 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from elastic_keras.exports.initial_values import initial_values
+from elastic_keras.exports.sorted_ids import place_type
 from elastic_keras.layers.context import LookupContext
 from elastic_keras.signature import ModelSignature
 
@@ -16,13 +17,13 @@ class TableVariables(tf.Module):
 
     Args:
         dim: Width of a row.
+        rows: Rows that it is going to have.
     """
 
-    def __init__(self, dim: int) -> None:
+    def __init__(self, dim: int, rows: int) -> None:
         super().__init__()
         self.ids = _variable([None], np.int64)
-        # int32 halves what most tables need here.
-        self.places = _variable([None], np.int32)
+        self.places = _variable([None], place_type(rows))
         self.rows = _variable([None, dim], np.float32)
 
     def find(self, ids: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

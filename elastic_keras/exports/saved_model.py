@@ -71,7 +71,10 @@ class _Served(tf.Module):
         super().__init__()
         prepared = trained.prepared
         model = prepared.model
-        self.tables = [TableVariables(t.dim) for t in trained.signature.tables]
+        self.tables = [
+            TableVariables(table.dim, trained.snapshot.rows(number))
+            for number, table in enumerate(trained.signature.tables)
+        ]
         self.dense = [variable.value for variable in model.variables]
         self.resources = _resources(model)
         inputs = NamedInputs(model, trained.features)

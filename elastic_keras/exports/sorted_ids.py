@@ -22,6 +22,11 @@ class SortedIds(NamedTuple):
     places: np.ndarray
 
 
+def place_type(rows: int) -> type:
+    """Returns the integers that count so many rows."""
+    return np.int32 if rows < _INT32_ROWS else np.int64
+
+
 def sorted_ids(snapshot: Snapshot, table: int) -> SortedIds:
     """Reads the ids of a table, without its rows.
 
@@ -36,6 +41,7 @@ def sorted_ids(snapshot: Snapshot, table: int) -> SortedIds:
         ids[start : start + len(part)] = part
         start += len(part)
     # Rows stay where they are: only so can they be copied part by part.
-    places = np.argsort(ids)
-    kind = np.int32 if count < _INT32_ROWS else np.int64
-    return SortedIds(ids[places], places.astype(kind))
+    places = np.argsort(ids).astype(place_type(count))
+    # In place: of a large table even the ids are much.
+    ids.sort()
+    return SortedIds(ids, places)

@@ -41,7 +41,7 @@ def read_features(text: str) -> Any:
     """
     try:
         return _spec(json.loads(text))
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ConfigError(
             f"Not the features of a model: {error!r}. Received: {text[:80]!r}"
         ) from error
