@@ -37,6 +37,16 @@ loss = keras.losses.MeanSquaredError()
 def dataset_fn(dataset, mode, metadata):
     return dataset
 """
+# Where the tests run, the package is installed; after this it is not.
+HIDE_ELASTIC_KERAS = """
+import os, sys
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] == "elastic_keras":
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Missing())
+"""
 SEED = 5
 # Rows of a part: small, so that every table has several.
 _PART = 7
@@ -219,13 +229,7 @@ def without_elastic_keras(code: str, **arrays: Any) -> dict[str, np.ndarray]:
         given, **{k: v for k, v in arrays.items() if not isinstance(v, str)}
     )
     whole = [
-        "import os, sys",
-        "os.environ['TF_CPP_MIN_LOG_LEVEL'] = '2'",
-        "class Missing:",
-        "    def find_spec(self, name, path=None, target=None):",
-        "        if name.split('.')[0] == 'elastic_keras':",
-        "            raise ModuleNotFoundError(name)",
-        "sys.meta_path.insert(0, Missing())",
+        HIDE_ELASTIC_KERAS,
         "import numpy as np",
         f"given = dict(np.load({given!r}))",
         f"globals().update({texts!r})",
