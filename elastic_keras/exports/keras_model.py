@@ -1,6 +1,7 @@
 """A plain Keras model, its tables inside."""
 
 import json
+import logging
 import pathlib
 import zipfile
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ from elastic_keras.signature import TableSpec
 from elastic_keras.snapshots.snapshot import Snapshot
 from elastic_keras.worker import swap
 
+_LOGGER = logging.getLogger(__name__)
 FILE = "model.keras"
 _MIB = 1 << 20
 # Ids whose initial values are computed at a time.
@@ -59,7 +61,7 @@ def write_keras(
             f"its tables take {size / _MIB:,.0f} MiB, more than "
             f"--keras_limit_mb={limit_mb}"
         )
-    model = _with_tables(trained)
+    model, reason = _with_tables(trained)
     path = folder / FILE
     try:
         model.save(path)
@@ -79,9 +81,8 @@ def write_keras(
     ]
     if ours:
         notes.append(
-            f"{FILE} loads where elastic_keras is installed only: its layers "
-            "are called by code of the module's, or on sparse ids. "
-            f"Received: {', '.join(ours)}"
+            f"{FILE} loads where elastic_keras is installed only, for "
+            f"{', '.join(ours)}: {reason}."
         )
     return Written(True, notes, needs)
 
@@ -109,9 +110,15 @@ def _nbytes(layer: Any, snapshot: Snapshot, number: int) -> int:
     return rows * layer.output_dim * 4
 
 
-def _with_tables(trained: TrainedModel) -> keras.Model:
-    """Gives every layer its rows; returns a model without ours, if it can."""
+def _with_tables(trained: TrainedModel) -> tuple[keras.Model, str]:
+    """Gives every layer its rows, and takes ours out where that is possible.
+
+    Returns:
+        The model, and why layers of ours are left in it, if they are.
+    """
     snapshot, signature = trained.snapshot, trained.signature
+    model = trained.prepared.model
+    taken = {layer.name for layer in model._flatten_layers()}
     stand_ins: dict[int, KerasTable] = {}
     for number, layer in enumerate(trained.prepared.tables):
         spec = signature.tables[number]
@@ -120,9 +127,16 @@ def _with_tables(trained: TrainedModel) -> keras.Model:
             continue
         ids, rows = _rows(snapshot, number, spec)
         layer.assign_rows(ids, rows, seed=signature.seed, table_index=number)
-        stand_ins[id(layer)] = KerasTable(layer, ids, rows, signature, number)
-    model = trained.prepared.model
-    return _replaced(model, stand_ins) if stand_ins else model
+        stand_ins[id(layer)] = KerasTable(
+            layer, ids, rows, signature, number, taken
+        )
+    if not stand_ins:
+        return model, ""
+    try:
+        return _replaced(model, stand_ins), "the module's own code calls them"
+    except Exception as error:
+        _LOGGER.warning("Layers cannot be replaced", exc_info=error)
+        return model, f"Keras cannot replace them: {_first_line(error)}"
 
 
 def _replaced(
@@ -138,8 +152,7 @@ def _replaced(
         return model
     inputs = keras.tree.map_structure(_like, model.input)
     if any(tensor.sparse for tensor in keras.tree.flatten(inputs)):
-        # Operations on sparse tensors are few.
-        return model
+        raise ValueError("its operations know no sparse ids")
 
     def call(layer: Any, *args: Any, **kwargs: Any) -> Any:
         if id(layer) in stand_ins:

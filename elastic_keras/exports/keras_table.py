@@ -30,6 +30,7 @@ class KerasTable:
         rows: float32, `(n, dim)`.
         signature: The model.
         number: Position of the table in it.
+        taken: Names of the model's layers; two are added.
     """
 
     def __init__(
@@ -39,6 +40,7 @@ class KerasTable:
         rows: np.ndarray,
         signature: ModelSignature,
         number: int,
+        taken: set[str],
     ) -> None:
         self._layer = layer
         self._count = len(ids)
@@ -46,10 +48,12 @@ class KerasTable:
         self._number = number
         self._spec = signature.tables[number]
         self._masks = layer.mask_zero and layer.combiner is None
-        self._ids = _frozen(f"{layer.name}_ids", ids[:, np.newaxis], "int64")
+        self._ids = _frozen(
+            _new_name(f"{layer.name}_ids", taken), ids[:, np.newaxis], "int64"
+        )
         first = self._first_rows(ids, rows)
         self._rows = _frozen(
-            f"{layer.name}_rows",
+            _new_name(f"{layer.name}_rows", taken),
             np.concatenate([first, rows]),
             "float32",
             mask_zero=self._masks,
@@ -161,6 +165,14 @@ class KerasTable:
         if combiner == "sqrtn":
             count = ops.sqrt(count)
         return ops.divide_no_nan(total, count)
+
+
+def _new_name(stem: str, taken: set[str]) -> str:
+    name, number = stem, 1
+    while name in taken:
+        name, number = f"{stem}_{number}", number + 1
+    taken.add(name)
+    return name
 
 
 def _frozen(

@@ -41,7 +41,7 @@ def sorted_ids(snapshot: Snapshot, table: int) -> SortedIds:
         ids[start : start + len(part)] = part
         start += len(part)
     # Rows stay where they are: only so can they be copied part by part.
-    places = np.argsort(ids).astype(place_type(count))
+    places: np.ndarray = np.argsort(ids).astype(place_type(count))
     # In place: of a large table even the ids are much.
     ids.sort()
     return SortedIds(ids, places)

@@ -138,7 +138,7 @@ SUBCLASSED = """
 RAGGED = """
     def custom_model():
         tags = keras.Input((None,), dtype="int64", ragged=True, name="tags")
-        movie = keras.Input((), dtype="int64", name="movie")
+        movie = keras.Input((), dtype="int64", name="sum_ids")
         bags = [
             ek.layers.Embedding(3, combiner=each, name=each)(tags)
             for each in ("sum", "mean", "sqrtn")

@@ -25,20 +25,33 @@ def test_takes_the_place_of_an_empty_folder(tmp_path):
     assert os.listdir(tmp_path) == ["file"]
 
 
+def write(path, then):
+    """Writes an export and then does something else."""
+    with new_folder(str(path)) as place:
+        (place / "file").write_text("x")
+        then()
+
+
+def raising(error):
+    """Returns a function that raises."""
+
+    def then():
+        raise error
+
+    return then
+
+
 @pytest.mark.parametrize("error", [KeyError, SystemExit, KeyboardInterrupt])
 def test_leaves_nothing_behind(tmp_path, error):
-    with pytest.raises(error), new_folder(str(tmp_path / "out")) as place:
-        (place / "file").write_text("x")
-        raise error
+    with pytest.raises(error):
+        write(tmp_path / "out", raising(error))
     assert os.listdir(tmp_path) == []
 
 
 def test_a_full_disk_is_said_in_a_line(tmp_path):
-    with (
-        pytest.raises(ConfigError, match="cannot be written: No space left"),
-        new_folder(str(tmp_path / "out")),
-    ):
-        raise OSError(28, "No space left on device")
+    full = OSError(28, "No space left on device")
+    with pytest.raises(ConfigError, match="cannot be written: No space left"):
+        write(tmp_path / "out", raising(full))
 
 
 def test_refuses_what_is_there(tmp_path):
@@ -50,10 +63,13 @@ def test_refuses_what_is_there(tmp_path):
 
 def test_refuses_what_comes_meanwhile(tmp_path):
     path = tmp_path / "out"
+
+    def other():
+        path.mkdir()
+        (path / "other").write_text("x")
+
     with pytest.raises(ConfigError, match="new or an empty"):
-        with new_folder(str(path)):
-            path.mkdir()
-            (path / "other").write_text("x")
+        write(path, other)
     assert os.listdir(tmp_path) == ["out"]
     assert os.listdir(path) == ["other"]
 
