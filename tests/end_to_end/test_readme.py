@@ -50,13 +50,18 @@ def folder(tmp_path_factory):
     return made
 
 
-def test_shell_command(folder):
+@pytest.fixture(scope="module")
+def trained(folder):
+    """What the README's command ended with."""
     command = shlex.split(_blocks("")[1].replace("\\\n", ""))
     assert command[:2] == ["elastic_keras", "train"]
-    done = elastic_keras(
+    return elastic_keras(
         *command[1:], job_dir=folder / "runs" / "ratings", folder=folder
     )
-    result = done.succeeded()
+
+
+def test_shell_command(trained):
+    result = trained.succeeded()
     assert result["records_trained"] == 900
     assert result["evaluation"]["mae"] < 2.0
 
@@ -81,6 +86,22 @@ def test_python_call(folder):
     assert "mae" in evaluation
 
 
+def test_export(folder, trained):
+    trained.succeeded()
+    command = shlex.split(_blocks("")[2])
+    assert command[:2] == ["elastic_keras", "export"]
+    done = elastic_keras(*command[1:], job_dir=trained.job_dir, folder=folder)
+    assert done.code == 0, done.err
+    served = subprocess.run(
+        [sys.executable, "-I", "-c", _blocks("python")[2]],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "shape=(1, 1), dtype=float32" in served.stdout, served.stderr
+
+
 def test_no_flag_is_made_up():
     from elastic_keras.config import all_options
 
@@ -88,4 +109,4 @@ def test_no_flag_is_made_up():
     named = set(re.findall(r"--([a-z_]+)", _README.read_text()))
     # absl's way to turn a boolean flag off.
     negated = {f"no{name}" for name in known}
-    assert named - known - negated <= {"help"}
+    assert named - known - negated <= {"help", "model"}
