@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     )
     from elastic_keras.config import ConfigError
     from elastic_keras.data.reader import DataReader, Metadata, RecordRange
+    from elastic_keras.fit.ps_model import PSModel
     from elastic_keras.zoo.modes import Mode
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "JobFailed",
     "Metadata",
     "Mode",
+    "PSModel",
     "RecordRange",
     "Result",
     "__version__",
@@ -45,6 +47,7 @@ _MODULES = {
     "JobFailed": "elastic_keras.api",
     "Metadata": "elastic_keras.data.reader",
     "Mode": "elastic_keras.zoo.modes",
+    "PSModel": "elastic_keras.fit.ps_model",
     "RecordRange": "elastic_keras.data.reader",
     "Result": "elastic_keras.api",
     "evaluate": "elastic_keras.api",

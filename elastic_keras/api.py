@@ -62,6 +62,9 @@ class Result:
         epochs: Passes over the training data.
         records_trained: Records in applied batches.
         records_expected: Records times epochs.
+        examples_trained: What `dataset_fn` made of the records.
+        bad_records: Broken records that were skipped, once an epoch.
+        ended_by: `epochs`, `max_steps`, `early_stopping` or `callback`.
         seconds: How long the job took.
         examples_per_second: Over the whole training.
         evaluation: Last value of each evaluation metric, by name.
@@ -80,6 +83,9 @@ class Result:
     epochs: int = 0
     records_trained: int = 0
     records_expected: int = 0
+    examples_trained: int = 0
+    bad_records: int = 0
+    ended_by: str = ""
     seconds: float = 0.0
     examples_per_second: float = 0.0
     evaluation: dict[str, float] = dataclasses.field(default_factory=dict)
@@ -387,5 +393,16 @@ def plain_value(name: str, value: Any) -> Any:
     if isinstance(value, str) or not name.endswith("_data"):
         return value
     if isinstance(value, Iterable):
-        return ",".join(os.fspath(item) for item in value)
+        paths = [os.fspath(item) for item in value]
+        _check_commas(name, paths)
+        return ",".join(paths)
     return value
+
+
+def _check_commas(name: str, paths: list[str]) -> None:
+    for path in paths:
+        if "," in path and len(paths) > 1:
+            raise ConfigError(
+                "A comma separates files; where one is part of a name, put ? "
+                f"in its place. Received: {name}={path!r}"
+            )

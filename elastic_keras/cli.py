@@ -113,6 +113,12 @@ def _ended(outcome: "JobOutcome") -> int:
     return outcome.exit_code
 
 
+def _zoo(given: Sequence[str]) -> int:
+    from elastic_keras.commands.zoo import run
+
+    return run(given, _parse)
+
+
 def _version(given: Sequence[str]) -> int:
     versions = [f"elastic_keras {__version__}"]
     for name in ("tensorflow", "keras"):
@@ -126,10 +132,9 @@ def _version(given: Sequence[str]) -> int:
 
 
 def _help(given: Sequence[str]) -> int:
-    if given and given[0] in JOB_COMMANDS:
-        print(command_help(given[0]))
-    else:
-        print(_overview())
+    if given and given[0] in (*JOB_COMMANDS, "zoo"):
+        return COMMANDS[given[0]].run(["--help"])
+    print(_overview())
     return exits.DONE
 
 
@@ -142,20 +147,28 @@ COMMANDS: dict[str, Command] = {
     "evaluate": Command("Evaluate a trained model.", _evaluate),
     "predict": Command("Predict with a trained model.", _predict),
     "export": Command("Export a trained model to serve it.", _export),
+    "zoo": Command("List modules, write a new one, or check one.", _zoo),
     "help": Command("Show this, or the help of a command.", _help),
     "version": Command("Show versions.", _version),
 }
-_ALIASES = {"--help": "help", "-h": "help", "-help": "help"} | {
+_ALIASES = dict.fromkeys(("--help", "-h", "-help", "--helpfull"), "help") | {
     "--version": "version"
 }
 
 
-def _parse(command: str, given: Sequence[str]) -> dict[str, Any] | None:
+def _parse(
+    command: str,
+    given: Sequence[str],
+    options: Iterable[dataclasses.Field[Any]] | None = None,
+    unnamed: str = "",
+) -> dict[str, Any] | None:
     """Reads a command's flags.
 
     Args:
         command: Its name.
         given: The arguments after it.
+        options: The options that it takes; `None` for those of a job.
+        unnamed: The option whose value may stand without its name.
 
     Returns:
         The values of the flags that were given; `None` for `--help`.
@@ -163,7 +176,10 @@ def _parse(command: str, given: Sequence[str]) -> dict[str, Any] | None:
     Raises:
         ConfigError: An unknown flag, a bad value, a stray argument.
     """
-    known = _flag_values(command)
+    if options is None:
+        options = [field for _, field in all_options(command)]
+    known = _flag_values(options)
+    known.set_gnu_getopt(bool(unnamed))
     if any(each in ("--help", "-h", "-help", "--helpfull") for each in given):
         return None
     try:
@@ -178,15 +194,20 @@ def _parse(command: str, given: Sequence[str]) -> dict[str, Any] | None:
         raise ConfigError(_bad_value(str(error))) from error
     except flags.Error as error:
         raise ConfigError(str(error).removeprefix("ERROR:: ")) from error
+    values = {name: known[name].value for name in known if known[name].present}
+    if rest and unnamed and unnamed not in values:
+        values[unnamed] = rest.pop(0)
     if rest:
         raise ConfigError(
             f"Flags look like --name=value. Received: {' '.join(rest)!r}"
         )
-    return {name: known[name].value for name in known if known[name].present}
+    return values
 
 
-def _flag_values(command: str) -> flags.FlagValues:
-    """Returns a command's flags: one for each option that it takes."""
+def _flag_values(
+    options: Iterable[dataclasses.Field[Any]],
+) -> flags.FlagValues:
+    """Returns a flag for each option."""
     known = flags.FlagValues()
     define: dict[type, Callable[..., Any]] = {
         bool: flags.DEFINE_bool,
@@ -194,7 +215,7 @@ def _flag_values(command: str) -> flags.FlagValues:
         float: flags.DEFINE_float,
         str: flags.DEFINE_string,
     }
-    for _, field in all_options(command):
+    for field in options:
         define[type(field.default)](
             field.name,
             field.default,

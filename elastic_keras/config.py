@@ -5,6 +5,7 @@ needs. Command-line flags are made from the same fields (`cli.py`).
 """
 
 import dataclasses
+import difflib
 import json
 from typing import Any
 
@@ -14,9 +15,9 @@ _LARGEST = (1 << 63) - 1
 
 # What only a job that trains can make something of.
 _TRAINING = ("train",)
-# Commands that start shards and workers.
-_JOBS = ("train", "evaluate", "predict")
-_ALL = (*_JOBS, "export")
+# Commands that run a module on data.
+_ON_DATA = ("train", "evaluate", "predict", "zoo check")
+_ALL = (*_ON_DATA, "export")
 
 
 EXPORT_FORMATS = ("keras", "saved_model", "embeddings")
@@ -45,8 +46,8 @@ def option(
         minimum: Least value allowed.
         maximum: Largest value allowed.
         choices: The values allowed.
-        commands: The commands that take it; none stands for all that start
-            shards and workers.
+        commands: The commands that take it; none stands for all that run a
+            module on data.
     """
     return dataclasses.field(
         default=default,
@@ -114,7 +115,8 @@ class ModelOptions(_Checked):
     model_zoo: str = option("", "Folder of model-zoo modules.", commands=_ALL)
     model_def: str = option(
         "",
-        "Module in the zoo, e.g. criteo.deepfm, or the path of a .py file.",
+        "Module in the zoo, e.g. criteo.deepfm, with or without the name of "
+        "the model's function or class at its end; or the path of a .py file.",
         commands=_ALL,
     )
     model_params: str = option(
@@ -155,7 +157,7 @@ class DataOptions(_Checked):
     prediction_data: str = option(
         "",
         "Files or globs to predict on, separated by commas.",
-        commands=("predict",),
+        commands=("predict", "zoo check"),
     )
     data_format: str = option(
         "auto",
@@ -454,8 +456,10 @@ class JobConfig:
         names = {field.name: group for group, field in all_options()}
         for name, value in options.items():
             if name not in names:
+                near = difflib.get_close_matches(name, names, n=1)
+                hint = f" Did you mean {near[0]}?" if near else ""
                 raise ConfigError(
-                    f"Unknown option. Received: {name}={value!r}; "
+                    f"Unknown option.{hint} Received: {name}={value!r}; "
                     "see elastic_keras train --help"
                 )
             groups.setdefault(names[name], {})[name] = value
@@ -478,6 +482,8 @@ class JobConfig:
         """
         try:
             raw = json.loads(text)
+            if not isinstance(raw, dict):
+                raise TypeError(f"not a dict but {type(raw).__name__}")
             # An older version's job may lack a group.
             groups = {
                 name: kind(**raw.get(name, {})) for name, kind in GROUPS.items()
@@ -529,5 +535,6 @@ def all_options(
         (group, field)
         for group, kind in GROUPS.items()
         for field in dataclasses.fields(kind)
-        if command is None or command in (field.metadata["commands"] or _JOBS)
+        if command is None
+        or command in (field.metadata["commands"] or _ON_DATA)
     ]

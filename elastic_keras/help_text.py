@@ -2,7 +2,7 @@
 
 import dataclasses
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from elastic_keras.config import GROUPS, all_options
@@ -59,13 +59,7 @@ def command_help(command: str) -> str:
     lines = [f"elastic_keras {command} [--flag=value ...]", ""]
     lines += [textwrap.indent(JOB_COMMANDS[command], "  "), ""]
     lines.append("--flagfile=FILE reads flags from a file, one a line.")
-    group_before = ""
-    for group, field in all_options(command):
-        if group != group_before:
-            heading = (GROUPS[group].__doc__ or "").splitlines()[0]
-            lines += ["", heading, ""]
-            group_before = group
-        lines += _flag_lines(field)
+    lines += option_lines(all_options(command))
     lines += [
         "",
         "Exit codes: 0 success, 1 an exception of the model's code, 2 wrong "
@@ -73,6 +67,25 @@ def command_help(command: str) -> str:
         "input, 128 plus the signal's number if a signal stopped the job.",
     ]
     return "\n".join(lines)
+
+
+def option_lines(
+    options: Iterable[tuple[str, dataclasses.Field[Any]]],
+) -> list[str]:
+    """Returns the help of options, group by group.
+
+    Args:
+        options: (group name, field) of each, in order.
+    """
+    lines: list[str] = []
+    group_before = ""
+    for group, field in options:
+        if group != group_before:
+            heading = (GROUPS[group].__doc__ or "").splitlines()[0]
+            lines += ["", heading, ""]
+            group_before = group
+        lines += _flag_lines(field)
+    return lines
 
 
 def _flag_lines(field: dataclasses.Field[Any]) -> list[str]:

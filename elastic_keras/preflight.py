@@ -27,13 +27,27 @@ def check(config: JobConfig) -> None:
         ConfigError: There is no such module or file, a file that cannot be
             read, or options that contradict one another.
     """
-    location = locate(config.model)
-    parse_params(config.model.model_params)
-    parse_params(config.data.data_reader_params)
+    locate(config.model)
     check_options(config)
     if config.command == "train" and config.output.output:
         check_output(config.output.output)
         read_formats(config.output.formats)
+    check_inputs(config)
+
+
+def check_inputs(config: JobConfig) -> None:
+    """Checks a module's place, its parameters and the data that are given.
+
+    Args:
+        config: The job.
+
+    Raises:
+        ConfigError: There is no such module or file, or a file that cannot
+            be read.
+    """
+    location = locate(config.model)
+    parse_params(config.model.model_params)
+    parse_params(config.data.data_reader_params)
     if _reads_itself(location):
         # What the data flags mean is the module's business.
         return

@@ -115,3 +115,14 @@ def test_job_needs_no_tensorflow_in_this_process():
     )
     done = subprocess.run([sys.executable, "-c", code], check=False)
     assert done.returncode == 0
+
+
+def test_a_comma_in_one_of_several_paths_is_said():
+    with pytest.raises(ek.ConfigError, match=r"put \? in its place"):
+        api.plain_value("training_data", ["a,b.csv", "c.csv"])
+    assert api.plain_value("training_data", ["a,b.csv"]) == "a,b.csv"
+
+
+def test_a_name_that_is_nearly_an_option():
+    with pytest.raises(ek.ConfigError, match="Did you mean num_workers"):
+        ek.train("m.py", num_worker=2)

@@ -75,7 +75,9 @@ class LocalLauncher(Launcher):
             if on_directory is not None:
                 on_directory(str(directory.path))
             token = secrets.token_hex(32)
-            environment = _environment(os.environ, token, addresses.folder)
+            environment = process_environment(
+                os.environ, token, addresses.folder
+            )
 
             def start(role: str, index: int) -> Process:
                 name = role if role == "master" else f"{role}-{index}"
@@ -103,7 +105,7 @@ class LocalLauncher(Launcher):
                 return supervisor.run(roles)
 
 
-def _environment(
+def process_environment(
     base: Mapping[str, str], token: str, sockets: str
 ) -> dict[str, str]:
     """Returns the environment of a job's processes."""

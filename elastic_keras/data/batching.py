@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from elastic_keras.config import ConfigError
@@ -65,16 +66,18 @@ def is_batched(
 def check_order(
     dataset: tf.data.Dataset, raw: tf.data.Dataset | None = None
 ) -> None:
-    """Refuses a dataset whose order changes from run to run.
+    """Refuses a dataset that is not made of its records alone.
 
     Raises:
-        ConfigError: A step of it is declared not to be deterministic.
+        ConfigError: A step of it is declared not to be deterministic, or
+            keeps elements in a file.
     """
     steps: list[Any] = [dataset]
     while steps:
         step = steps.pop()
         if step is raw:
             continue
+        _check_cache(step)
         if getattr(step, "_deterministic", None) == "false":
             raise ConfigError(
                 "The batches of a task must be the same ones each time it is "
@@ -82,6 +85,29 @@ def check_order(
                 f"Received: {type(step).__name__} with deterministic=False"
             )
         steps.extend(_inputs(step))
+
+
+def _check_cache(step: Any) -> None:
+    name = type(step).__name__
+    if name == "CacheDataset":
+        file = _text(step._filename)
+        if not file:
+            return
+    elif "Snapshot" in name:
+        file = _text(step._path)
+    else:
+        return
+    raise ConfigError(
+        "What dataset_fn keeps in a file would be taken for the next task's "
+        "records; leave cache(filename) and snapshot() out, or say cache(). "
+        f"Received: {name} in {file!r}"
+    )
+
+
+def _text(tensor: tf.Tensor) -> str:
+    """Returns a constant's text, also within a trace."""
+    value = np.asarray(tf.get_static_value(tensor), object).item()
+    return value.decode() if isinstance(value, bytes) else "a file"
 
 
 def _inputs(dataset: Any) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Whether a graph draws random numbers, and in which order."""
+"""What a dataset's graph draws at random, and what it runs in Python."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -21,11 +21,24 @@ def draws(graph: Any) -> bool:
     Args:
         graph: A `FuncGraph`.
     """
+    return any(map(_is_draw, _all_nodes(graph)))
+
+
+def _all_nodes(graph: Any) -> list[Any]:
     definition = graph.as_graph_def()
     nodes = list(definition.node)
     for function in definition.library.function:
         nodes += function.node_def
-    return any(map(_is_draw, nodes))
+    return nodes
+
+
+def runs_generator(graph: Any) -> bool:
+    """Whether a graph, or a function in it, runs a Python generator.
+
+    Args:
+        graph: A `FuncGraph` that makes a dataset.
+    """
+    return any(node.op == "GeneratorDataset" for node in _all_nodes(graph))
 
 
 def draws_in_parallel(graph: Any) -> bool:

@@ -58,7 +58,6 @@ class FileReader(DataReader):
                 "All files of a flag must have one format. Received: "
                 + ", ".join(f"{p} ({k})" for p, k in kinds.items())
             )
-        self._paths = paths
         self._kind = next(iter(kinds.values()))
         if csv_header and self._kind not in ("csv", "tsv"):
             raise ConfigError(
@@ -69,7 +68,11 @@ class FileReader(DataReader):
         self._chunk_bytes = chunk_bytes
         self._format = _make_format(self._kind)
         self._stamps = {path: _stamp(path) for path in paths}
-        _, self._names, self._columns, self._usual = self._beginning(paths[0])
+        # An empty file is no file without header: a writer had no records.
+        self._paths = [p for p in paths if os.path.getsize(p)] or paths
+        _, self._names, self._columns, self._usual = self._beginning(
+            self._paths[0]
+        )
 
     @property
     def metadata(self) -> Metadata:
@@ -83,16 +86,17 @@ class FileReader(DataReader):
                 "A task holds at least one record. "
                 f"Received: records_per_task={records_per_task}"
             )
-        ranges = [
-            record_range
-            for path in self._paths
-            for record_range in self._file_ranges(path, records_per_task)
-        ]
+        ranges = list(self._ranges(records_per_task))
         if not ranges:
-            raise DataError(
-                f"The data hold no records. Received: {', '.join(self._paths)}"
-            )
+            raise self._empty()
         return ranges
+
+    def first_range(self, records: int) -> RecordRange:
+        """Reads no further than it must; see `DataReader.first_range`."""
+        found = next(iter(self._ranges(records)), None)
+        if found is None:
+            raise self._empty()
+        return found
 
     def records(self, record_range: RecordRange) -> Iterable[bytes]:
         """Returns a range's good records, in order."""
@@ -134,6 +138,15 @@ class FileReader(DataReader):
             record,
             record_range.byte_start + _place(records, index),
             reason,
+        )
+
+    def _ranges(self, size: int) -> Iterable[RecordRange]:
+        for path in self._paths:
+            yield from self._file_ranges(path, size)
+
+    def _empty(self) -> DataError:
+        return DataError(
+            f"The data hold no records. Received: {', '.join(self._paths)}"
         )
 
     def _file_ranges(self, path: str, size: int) -> Iterable[RecordRange]:

@@ -176,6 +176,11 @@ class BatchPipeline:
             self._kept = None
             return None
         graph = function.get_concrete_function().graph
+        if draws.runs_generator(graph):
+            # It may read this very dataset, of which a trace has but a
+            # placeholder, or go on where it stood in the task before.
+            self._kept = None
+            return None
         if draws.draws_in_parallel(graph):
             raise ConfigError(
                 "dataset_fn draws random numbers in calls that run in "

@@ -87,6 +87,23 @@ class DataReader(abc.ABC):
             ConfigError: There are no records.
         """
 
+    def first_range(self, records: int) -> RecordRange:
+        """Returns the range that the data begin with, for a look at them.
+
+        Args:
+            records: Most records that it may hold.
+
+        Raises:
+            ConfigError: There are no records.
+        """
+        ranges = self.ranges(records)
+        if not ranges:
+            raise ConfigError(
+                "The data hold no records: a reader's ranges() gave none. "
+                f"Received: {type(self).__name__}"
+            )
+        return ranges[0]
+
     @abc.abstractmethod
     def records(self, record_range: RecordRange) -> Iterable[bytes | str]:
         """Returns the records of a range, in order.

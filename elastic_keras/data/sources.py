@@ -36,7 +36,9 @@ def expand(data: str, name: str = "data") -> list[str]:
             file twice.
     """
     paths: list[str] = []
-    for part in data.split(","):
+    # A comma may be part of a name.
+    whole = os.path.isfile(os.path.expanduser(data.strip()))
+    for part in [data] if whole else data.split(","):
         pattern = os.path.expanduser(part.strip())
         if pattern:
             paths.extend(_files(pattern, name))

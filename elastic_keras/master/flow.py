@@ -12,6 +12,7 @@ from elastic_keras.master.callbacks import Callbacks
 from elastic_keras.master.changes import Changes
 from elastic_keras.master.dispatch import Dispatch
 from elastic_keras.master.early_stopping import EarlyStopping
+from elastic_keras.master.end_checks import steps_done
 from elastic_keras.master.evaluation import Evaluation
 from elastic_keras.master.history import History, Point
 from elastic_keras.master.shards import ShardCalls
@@ -243,6 +244,9 @@ class JobFlow:
     async def _merge_epoch(self, epoch: int) -> None:
         states = self._train_states.pop(epoch, MetricSum())
         step = self._tasks.counts().batches
+        if self._dispatch.stopping:
+            # Tasks that were handed back do not count their batches.
+            step = steps_done(await self._shards.status())
         values = await self._side.merge(states, epoch=epoch, step=step)
         if values:
             self._history.epochs.append(Point(step, epoch, values))

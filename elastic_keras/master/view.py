@@ -83,6 +83,7 @@ def _trained(job: "Job") -> dict[str, Any]:
         "epochs": training.epochs_done if training else 0,
         "records_trained": records_trained(job),
         "records_expected": records_expected(job),
+        "examples_trained": end_checks.trained_examples(job.monitor.statuses),
         "bad_records": training.counts().bad_records if training else 0,
         "seconds": job.seconds,
         "examples_per_second": average_speed(job),

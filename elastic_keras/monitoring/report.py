@@ -22,6 +22,7 @@ def closing_lines(result: Mapping[str, Any], job_dir: str) -> list[str]:
     lines = [_status_line(result)]
     if "records_trained" in result:
         lines.append(_records_line(result))
+    lines += _examples_lines(result)
     evaluation = result.get("evaluation") or {}
     if evaluation:
         lines.append(_evaluation_line(evaluation))
@@ -128,11 +129,27 @@ def _steps(result: Mapping[str, Any]) -> str:
     return f"{steps:,} steps"
 
 
+def _examples_lines(result: Mapping[str, Any]) -> list[str]:
+    """Says so where records and examples are not the same number."""
+    examples = result.get("examples_trained")
+    records = result.get("records_trained")
+    if examples is None or examples == records:
+        return []
+    line = f"examples trained: {examples:,} that dataset_fn made of them"
+    if examples < (records or 0):
+        line += (
+            "; filter(), and batch(drop_remainder=True) at the end of each "
+            "task, leave some out"
+        )
+    return [line]
+
+
 def _records_line(result: Mapping[str, Any]) -> str:
     trained = result["records_trained"]
     expected = result.get("records_expected")
     line = f"records trained: {trained:,}"
-    if expected is None:
+    if not expected:
+        # Nothing was counted: the job failed before.
         return line
     formula = "records x epochs"
     bad = result.get("bad_records", 0)

@@ -1,5 +1,6 @@
 """Keras callbacks in a job: every standard hook, with the right logs."""
 
+import functools
 import json
 from collections.abc import Callable
 from typing import Any
@@ -38,6 +39,8 @@ class JobCallbacks:
             batch for which the model says so.
         running: The logs of training batches and of test batches, which
             begin anew with the epoch and the evaluation.
+        verbose: What callbacks find in `params`, as in Keras.
+        steps: Batches of an epoch, likewise.
     """
 
     def __init__(
@@ -51,6 +54,8 @@ class JobCallbacks:
         refresh: Callable[[], None],
         stop_training: Callable[[], None],
         running: tuple[RunningLogs, RunningLogs],
+        verbose: int = 0,
+        steps: int | None = None,
     ) -> None:
         self._model = model
         self._optimizers = optimizers
@@ -68,14 +73,18 @@ class JobCallbacks:
         # Callbacks look at `model.optimizer`.
         model.compile(optimizer=optimizers[0], auto_scale_loss=False)
         model.stop_training = False
-        self._list = keras.callbacks.CallbackList(
-            callbacks,
+        self._callbacks = callbacks
+        self._params = {"epochs": epochs, "verbose": verbose, "steps": steps}
+
+    @functools.cached_property
+    def _list(self) -> keras.callbacks.CallbackList:
+        """The callbacks, which learn of the model only where they run."""
+        return keras.callbacks.CallbackList(
+            self._callbacks,
             add_history=False,
             add_progbar=False,
-            model=model,
-            epochs=epochs,
-            verbose=0,
-            steps=None,
+            model=self._model,
+            **self._params,
         )
 
     def train_batch_begin(self) -> None:

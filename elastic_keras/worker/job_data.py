@@ -164,6 +164,21 @@ class JobData:
             f"{kind.option}={getattr(self._config.data, kind.option)!r}"
         )
 
+    def first(
+        self, task_kind: master_pb2.TaskKind, records: int
+    ) -> master_pb2.RecordRange:
+        """Returns the range that the data of a kind of task begin with.
+
+        Args:
+            task_kind: Training, evaluation or prediction.
+            records: Most records that it may hold.
+
+        Raises:
+            ConfigError: There are no records.
+        """
+        found = self._reader(_KINDS[task_kind]).first_range(records)
+        return master_pb2.RecordRange(**dataclasses.asdict(found))
+
     def _first_batch(
         self, kind: _Kind, source: RecordRange, pipeline: BatchPipeline
     ) -> Any:

@@ -86,8 +86,8 @@ class Worker:
         if reply is None:
             return
         data = JobData(config, zoo, len(config.ps_addresses))
-        prepared = self._prepare(zoo, model, data, reply.sample)
-        steps = Steps(prepared)
+        steps = self._prepare(zoo, model, data, reply.sample)
+        prepared = steps.prepared
         metric = config.training.early_stopping_metric
         steps.evaluation_metrics.require(metric.removeprefix("val_"))
         data.serve(prepared, steps)
@@ -206,14 +206,14 @@ class Worker:
         model: keras.Model,
         data: JobData,
         sample: master_pb2.RecordRange,
-    ) -> PreparedModel:
+    ) -> Steps:
         training = self._config.command == "train"
         watch = self._watchdog.watch
         try:
             with watch("reading the first batch of records"):
                 batch = data.sample(sample)
             with watch("building the model"):
-                return prepare(
+                prepared = prepare(
                     model,
                     zoo.loss,
                     zoo.optimizer() if training else None,
@@ -225,6 +225,9 @@ class Worker:
                     ),
                     features_spec=unpack(data.spec).features,
                 )
+                steps = Steps(prepared)
+                steps.try_metrics(batch)
+                return steps
         except Exception as error:
             raise at_the_start(error, data.spec) from error
 

@@ -59,33 +59,77 @@ class _KerasLoss:
 
 
 class _FunctionLoss:
+    """A function, with what Keras's `compile` puts around one.
+
+    Labels and predictions are brought to the same rank, and a mask of the
+    predictions leaves its elements out of the mean.
+    """
+
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
         self._takes_weights = _has_argument(function, "sample_weight")
 
     def __call__(self, labels: Any, predictions: Any, weights: Any) -> Any:
-        if weights is None:
-            value = self._function(labels, predictions)
-        elif self._takes_weights:
+        mask = getattr(predictions, "_keras_mask", None)
+        labels, predictions = _same_rank(labels, predictions)
+        if weights is not None and self._takes_weights:
             value = self._function(labels, predictions, sample_weight=weights)
+            weights = None
         else:
-            return self._weighted(labels, predictions, weights)
-        return tf.reduce_mean(tf.cast(value, tf.float32))
-
-    def _weighted(self, labels: Any, predictions: Any, weights: Any) -> Any:
-        value = tf.cast(self._function(labels, predictions), tf.float32)
+            value = self._function(labels, predictions)
+        value = tf.cast(value, tf.float32)
         if value.shape.rank == 0:
+            if weights is None:
+                return value
             raise ConfigError(
                 "Sample weights need one loss value per example: return those "
                 "from loss, or take an argument sample_weight. "
                 "Received: a scalar loss"
             )
-        weights = tf.cast(weights, tf.float32)
-        if weights.shape.rank > value.shape.rank:
-            weights = tf.squeeze(weights, axis=-1)
-        while weights.shape.rank < value.shape.rank:
-            weights = weights[..., None]
-        return tf.reduce_mean(value * weights)
+        if weights is not None:
+            value *= _as_factor(weights, value.shape.rank)
+        if mask is not None:
+            kept = _as_factor(mask, value.shape.rank)
+            value *= tf.math.divide_no_nan(kept, tf.reduce_mean(kept))
+        return tf.reduce_mean(value)
+
+
+def _same_rank(labels: Any, predictions: Any) -> tuple[Any, Any]:
+    """Gives or takes a last axis of length 1, as Keras does.
+
+    Left as they are, labels of shape (n,) and predictions of (n, 1) would
+    make (n, n) differences.
+    """
+    if not (tf.is_tensor(labels) and tf.is_tensor(predictions)):
+        return labels, predictions
+    if _has_one_more(predictions, labels):
+        return _fit(labels, predictions)
+    if _has_one_more(labels, predictions):
+        predictions, labels = _fit(predictions, labels)
+    return labels, predictions
+
+
+def _has_one_more(longer: Any, shorter: Any) -> bool:
+    ranks = longer.shape.rank, shorter.shape.rank
+    if None in ranks or ranks[0] != ranks[1] + 1:
+        return False
+    return bool(longer.shape[-1] == 1)
+
+
+def _fit(shorter: Any, longer: Any) -> tuple[Any, Any]:
+    if shorter.shape.rank == 1:
+        return tf.expand_dims(shorter, -1), longer
+    return shorter, tf.squeeze(longer, -1)
+
+
+def _as_factor(weights: Any, rank: int) -> tf.Tensor:
+    """Returns weights or a mask to multiply values of a rank with."""
+    weights = tf.cast(weights, tf.float32)
+    if weights.shape.rank > rank:
+        weights = tf.squeeze(weights, axis=-1)
+    while weights.shape.rank < rank:
+        weights = weights[..., None]
+    return weights
 
 
 class _Outputs:

@@ -22,8 +22,12 @@ _LOGGER = logging.getLogger("elastic_keras.worker")
 _GOODBYE_SECONDS = 2.0
 
 
-def _set_up_tensorflow(config: JobConfig) -> None:
-    """Settings that must be made before or right after the import."""
+def set_up_tensorflow(config: JobConfig) -> None:
+    """Makes settings that belong before or right after the import.
+
+    Args:
+        config: The job.
+    """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     os.environ.setdefault("KERAS_BACKEND", "tensorflow")
     with without_noise():
@@ -50,7 +54,7 @@ def _main() -> None:
     config = read_config(arguments.job_dir)
     watch_parent()
     goodbye = _Goodbye(signals)
-    _set_up_tensorflow(config)
+    set_up_tensorflow(config)
     from elastic_keras.worker.loop import Worker
 
     worker = Worker(

@@ -1,5 +1,6 @@
 """The user's metrics and the loss, accumulated in the compiled step."""
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -65,6 +66,39 @@ class MetricSet:
                 )
             metric = _FunctionMetric(metric, name)
         self._metrics[name] = (output, metric)
+
+    @property
+    def must_be_tried(self) -> bool:
+        """Whether a metric has to see a batch before it can be relied on."""
+        metrics = [metric for _, metric in self._metrics.values()]
+        return any(_is_own(each) or not each.variables for each in metrics)
+
+    def try_out(self, labels: Any, predictions: Any) -> None:
+        """Lets the metrics see a batch, which builds them, and forget it.
+
+        Args:
+            labels: A batch's labels.
+            predictions: The model's output for it.
+
+        Raises:
+            ConfigError: The state of a metric is not a sum over batches.
+        """
+        states = []
+        for _ in range(2):
+            self._update(labels, predictions, tf.ones([], tf.int64))
+            states.append(self.state())
+        self.reset()
+        start = self.state()
+        for name, (_, metric) in self._metrics.items():
+            if _is_own(metric) and not _is_sum(
+                start[name], states[0][name], states[1][name]
+            ):
+                raise ConfigError(
+                    "The state of a metric must start at 0 and be a sum over "
+                    "batches, since those of tasks and workers are added up; "
+                    f"that of {name!r} is not. Received: {name} of type "
+                    f"{type(metric).__name__}"
+                )
 
     def build(self, labels: Any, predictions: Any) -> None:
         """Makes the metrics' variables, before a step is traced.
@@ -203,6 +237,63 @@ class MetricSet:
                 metric.variables, states[name], strict=True
             ):
                 variable.assign(array)
+
+
+def metric_sets(
+    make: Callable[[], Any] | None, output_names: list[str]
+) -> tuple[MetricSet, MetricSet]:
+    """Returns separate metrics for training and evaluation.
+
+    Args:
+        make: The module's `eval_metrics_fn`, or `None`.
+        output_names: Names of the model's outputs.
+
+    Raises:
+        ConfigError: Both would share a state.
+    """
+    if make is None:
+        return MetricSet(None), MetricSet(None)
+    first, second = make(), make()
+    return (
+        MetricSet(first, output_names),
+        MetricSet(_others(second, first), output_names),
+    )
+
+
+def _others(metrics: Any, first: Any) -> Any:
+    """Copies what a module returned before: each set has its own states."""
+    if isinstance(metrics, dict):
+        return {
+            name: _others(metric, first.get(name))
+            for name, metric in metrics.items()
+        }
+    if metrics is not first or not isinstance(metrics, keras.metrics.Metric):
+        return metrics
+    if _is_own(metrics):
+        # Its get_config need not tell how it was made.
+        raise ConfigError(
+            "eval_metrics_fn must make new metrics at each call: those of "
+            "training and of evaluation have states of their own. "
+            f"Received: the same {type(metrics).__name__} twice"
+        )
+    return type(metrics).from_config(metrics.get_config())
+
+
+def _is_own(metric: Any) -> bool:
+    """Whether a metric is a class of the user's."""
+    package = type(metric).__module__.split(".")[0]
+    return package not in ("keras", "elastic_keras")
+
+
+def _is_sum(
+    start: list[np.ndarray], once: list[np.ndarray], twice: list[np.ndarray]
+) -> bool:
+    """Whether a state that saw a batch twice is twice that of one time."""
+    return all(
+        not np.any(zero)
+        and np.allclose(two, 2 * one, rtol=1e-4, equal_nan=True)
+        for zero, one, two in zip(start, once, twice, strict=True)
+    )
 
 
 class _FunctionMetric(keras.metrics.Mean):

@@ -3,19 +3,23 @@
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import keras
 import numpy as np
 import tensorflow as tf
 
 from elastic_keras.config import ConfigError
-from elastic_keras.layers.context import lookup_scope
-from elastic_keras.worker.batches import Batch, open_batch, unpack
+from elastic_keras.layers.context import ZeroRows, lookup_scope
+from elastic_keras.worker.batches import (
+    Batch,
+    as_tensors,
+    open_batch,
+    unpack,
+)
 from elastic_keras.worker.clip import clip
 from elastic_keras.worker.flat import FlatVariables
 from elastic_keras.worker.lookup import GatherRows, check_spec
 from elastic_keras.worker.loss_scaling import LossScaling
 from elastic_keras.worker.losses import make_loss
-from elastic_keras.worker.metrics import MetricSet
+from elastic_keras.worker.metrics import MetricSet, metric_sets
 from elastic_keras.worker.misfit import misfit_explained
 from elastic_keras.worker.model import PreparedModel
 
@@ -52,15 +56,23 @@ class Steps:
 
     Args:
         prepared: The model.
+        metrics: Those of training and of evaluation; `None` makes them by
+            the module's `eval_metrics_fn`.
     """
 
-    def __init__(self, prepared: PreparedModel) -> None:
-        self._prepared = prepared
+    def __init__(
+        self,
+        prepared: PreparedModel,
+        metrics: tuple[MetricSet, MetricSet] | None = None,
+    ) -> None:
+        self.prepared = prepared
         names = list(getattr(prepared.model, "output_names", None) or [])
         self._loss = (
             None if prepared.loss is None else make_loss(prepared.loss, names)
         )
-        self.train_metrics, self.evaluation_metrics = _two_sets(prepared, names)
+        if metrics is None:
+            metrics = metric_sets(prepared.metrics, names)
+        self.train_metrics, self.evaluation_metrics = metrics
         self._dense = FlatVariables(prepared.dense)
         self._states = FlatVariables(prepared.states)
         self._scaling = LossScaling(prepared.loss_scale)
@@ -94,6 +106,28 @@ class Steps:
         if mode != "predict" and self._loss is None:
             raise ConfigError(f"A model needs a loss. Received: mode={mode!r}")
         self._specs[mode] = open_batch(element_spec)
+
+    def try_metrics(self, sample_batch: Any) -> None:
+        """Lets metrics that need it see a batch before anything is trained.
+
+        Args:
+            sample_batch: A batch as the dataset gives it.
+
+        Raises:
+            ConfigError: A metric whose states cannot be added up.
+        """
+        sets = (self.train_metrics, self.evaluation_metrics)
+        parts = unpack(sample_batch)
+        tried = any(each.must_be_tried for each in sets)
+        if parts.labels is None or not tried:
+            return
+        with lookup_scope(ZeroRows()):
+            # As a graph, as in every step.
+            outputs = tf.function(self.prepared.model, autograph=False)(
+                as_tensors(parts.features), training=False
+            )
+        for each in sets:
+            each.try_out(as_tensors(parts.labels), outputs)
 
     def train(
         self,
@@ -174,7 +208,7 @@ class Steps:
             raise ValueError(
                 f"expect() comes before the first step. Received: mode={mode!r}"
             )
-        tables = self._prepared.tables
+        tables = self.prepared.tables
         signature = [
             self._specs[mode],
             tuple(
@@ -201,7 +235,7 @@ class Steps:
     def _call(
         self, features: Any, rows: Any, inverse: Any, training: bool
     ) -> Any:
-        prepared = self._prepared
+        prepared = self.prepared
         context = GatherRows(list(prepared.tables), list(rows), list(inverse))
         with lookup_scope(context):
             return prepared.model(features, training=training)
@@ -210,9 +244,9 @@ class Steps:
         """Returns the loss with everything that Keras adds to it."""
         assert self._loss is not None
         total = self._loss(parts.labels, outputs, parts.weights)
-        for loss in self._prepared.model.losses:
+        for loss in self.prepared.model.losses:
             total += tf.reduce_sum(tf.cast(loss, tf.float32))
-        for layer, table_rows in zip(self._prepared.tables, rows, strict=True):
+        for layer, table_rows in zip(self.prepared.tables, rows, strict=True):
             if layer.embeddings_regularizer is not None:
                 total += layer.embeddings_regularizer(table_rows)
         return total
@@ -230,7 +264,7 @@ class Steps:
         _write_if_given(self._dense, *given[0])
         _write_if_given(self._states, *given[1])
         before = self._states.read()
-        variables = [variable.value for variable in self._prepared.dense]
+        variables = [variable.value for variable in self.prepared.dense]
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch([*rows, *variables])
             outputs = self._call(parts.features, rows, inverse, True)
@@ -246,7 +280,7 @@ class Steps:
             self.train_metrics, parts, outputs, loss, examples, count & finite
         )
         gradients = clip(
-            gradients, self._groups(), list(self._prepared.clippings)
+            gradients, self._groups(), list(self.prepared.clippings)
         )
         return StepResult(
             row_gradients=tuple(gradients[: len(rows)]),
@@ -276,7 +310,7 @@ class Steps:
 
     def _groups(self) -> list[int]:
         """Position of the optimizer of each table, then each variable."""
-        signature = self._prepared.signature
+        signature = self.prepared.signature
         tables = [table.optimizer for table in signature.tables]
         return tables + [dense.optimizer for dense in signature.dense]
 
@@ -317,28 +351,6 @@ class Steps:
             return tf.constant(True)
 
         tf.cond(condition, update, lambda: tf.constant(False))
-
-
-def _two_sets(
-    prepared: PreparedModel, output_names: list[str]
-) -> tuple[MetricSet, MetricSet]:
-    """Returns separate metrics for training and evaluation."""
-    if prepared.metrics is None:
-        return MetricSet(None), MetricSet(None)
-    first, second = prepared.metrics(), prepared.metrics()
-    return (
-        MetricSet(first, output_names),
-        MetricSet(_fresh(second), output_names),
-    )
-
-
-def _fresh(metrics: Any) -> Any:
-    """Copies Keras metrics: a module may return the same ones each time."""
-    if isinstance(metrics, dict):
-        return {name: _fresh(metric) for name, metric in metrics.items()}
-    if isinstance(metrics, keras.metrics.Metric):
-        return type(metrics).from_config(metrics.get_config())
-    return metrics
 
 
 def _all_finite(tensors: list[tf.Tensor]) -> tf.Tensor:

@@ -6,6 +6,8 @@ import sysconfig
 import traceback
 
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+# What an installation makes for the command; it lies in any `bin` folder.
+_COMMAND = os.sep + "elastic_keras"
 _STANDARD = os.path.abspath(sysconfig.get_paths()["stdlib"]) + os.sep
 # What Keras and TensorFlow are made of; other packages may be the user's.
 _LIBRARIES = tuple(
@@ -103,7 +105,9 @@ def is_users(filename: str) -> bool:
     if generated or "__autograph_generated" in filename:
         return False
     path = os.path.abspath(filename)
-    if path.startswith(_OURS) or any(name in path for name in _LIBRARIES):
+    if path.startswith(_OURS) or path.endswith(_COMMAND):
+        return False
+    if any(name in path for name in _LIBRARIES):
         return False
     # Installed packages may lie inside the standard library's folder.
     return not path.startswith(_STANDARD) or "-packages" in path

@@ -56,7 +56,7 @@ class Location:
         Args:
             name: A name of the contract, e.g. `custom_data_reader`.
         """
-        return any(name in _bound(each) for each in self._statements())
+        return any(name in bound(each) for each in self._statements())
 
     def own_names(self) -> set[str]:
         """Returns, without running the module, the names that it defines.
@@ -65,13 +65,13 @@ class Location:
         nothing is known.
         """
         statements = self._statements()
-        if any("*" in _bound(each) for each in statements):
+        if any("*" in bound(each) for each in statements):
             return set()
         return {
             name
             for each in statements
             if not isinstance(each, (ast.Import, ast.ImportFrom))
-            for name in _bound(each)
+            for name in bound(each)
         }
 
     def _statements(self) -> list[ast.stmt]:
@@ -144,14 +144,21 @@ def _module_file(root: str, parts: list[str]) -> str:
     return ""
 
 
-def _bound(statement: ast.stmt) -> set[str]:
-    """Returns the names that a statement of a module binds."""
+def bound(statement: ast.stmt) -> set[str]:
+    """Returns the names that a statement of a module binds.
+
+    Args:
+        statement: One outside functions and classes.
+    """
     if isinstance(
         statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
     ):
         return {statement.name}
     if isinstance(statement, ast.Assign):
         return {t.id for t in statement.targets if isinstance(t, ast.Name)}
+    if isinstance(statement, ast.AnnAssign):
+        target = statement.target
+        return {target.id} if isinstance(target, ast.Name) else set()
     if isinstance(statement, (ast.Import, ast.ImportFrom)):
         return {a.asname or a.name for a in statement.names}
     return set()

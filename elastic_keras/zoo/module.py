@@ -169,7 +169,9 @@ class ZooModule:
             _shown(found),
         )
 
-    def _call(self, name: str, function: Any, *args: Any, **kwargs: Any) -> Any:
+    def _call(
+        self, name: str, function: Any, /, *args: Any, **kwargs: Any
+    ) -> Any:
         if function is None:
             raise self._missing(name)
         try:

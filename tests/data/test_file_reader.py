@@ -38,6 +38,37 @@ def test_ranges_need_no_tensorflow(tmp_path):
     subprocess.run([sys.executable, "-c", code, path], check=True)
 
 
+def test_the_first_range_reads_no_further(tmp_path):
+    lines = "".join(f"{n},0\n" for n in range(50))
+    paths = [_write(tmp_path / name, lines) for name in ("a.csv", "b.csv")]
+    reader = FileReader(paths, chunk_bytes=64)
+    expected = reader.ranges(5)[0]
+    # To scan it would be an error from here on.
+    pathlib.Path(paths[1]).unlink()
+    assert reader.first_range(5) == expected
+    assert reader.first_range(1000).count == 50
+
+
+def test_the_first_range_of_nothing(tmp_path):
+    path = _write(tmp_path / "a.csv", "\n\n")
+    with pytest.raises(
+        DataError, match=r"hold no records\. Received: .*a\.csv"
+    ):
+        FileReader([path]).first_range(5)
+
+
+def test_the_first_range_of_a_reader_without_ranges():
+    class Empty(DataReader):
+        def ranges(self, records_per_task):
+            return []
+
+        def records(self, record_range):
+            return []
+
+    with pytest.raises(ConfigError, match=r"no records.*Received: Empty"):
+        Empty().first_range(5)
+
+
 def test_the_order_is_a_function_of_range_and_seed(tmp_path):
     lines = [str(n) for n in range(50)]
     path = _write(tmp_path / "a.txt", "\n".join(lines))
@@ -191,7 +222,6 @@ def test_globs_and_lists_keep_their_order(tmp_path):
         ("{0}/empty.csv", False, "hold no records"),
         ("{0}/header.csv", True, "hold no records"),
         ("{0}/a.csv,{0}/header.csv", True, "Headers differ"),
-        ("{0}/empty.csv,{0}/a.csv", True, "without header"),
     ],
 )
 def test_wrong_use(tmp_path, data, header, words):
@@ -235,3 +265,12 @@ def test_a_custom_reader(tmp_path):
     assert sorted(shuffled) == [b"0", b"10", b"20"]
     with pytest.raises(ConfigError, match="must return"):
         open_reader("5", DataOptions(), custom=lambda *args: 3)
+
+
+def test_an_empty_file_has_no_header_and_no_records(tmp_path):
+    (tmp_path / "a.csv").write_text("")
+    (tmp_path / "b.csv").write_text("x,y\n1,2\n")
+    paths = [str(tmp_path / name) for name in ("a.csv", "b.csv")]
+    reader = FileReader(paths, csv_header=True)
+    assert reader.metadata.column_names == ["x", "y"]
+    assert sum(r.count for r in reader.ranges(10)) == 1

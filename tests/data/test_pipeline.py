@@ -209,11 +209,45 @@ def test_lookup_tables_made_in_dataset_fn_live_on():
             ),
             "deterministic=False",
         ),
+        (
+            lambda raw, mode, metadata: raw.map(_pair).cache("kept").batch(4),
+            "CacheDataset in 'kept'",
+        ),
+        (
+            lambda raw, mode, metadata: raw.map(_pair).snapshot("kept"),
+            "leave cache.filename. and snapshot.. out",
+        ),
     ],
 )
 def test_wrong_use(dataset_fn, words):
     with pytest.raises(ConfigError, match=words):
         _pipeline(dataset_fn)(_raw())
+
+
+def test_a_cache_in_memory_holds_one_task():
+    pipeline = _pipeline(lambda raw, *_: raw.map(_pair).cache())
+    for lines in (_LINES[:3], _LINES[5:9]):
+        batches = _numbers(pipeline(_raw(lines)))
+        assert batches == [[int(line.split(",")[0]) for line in lines]]
+
+
+def test_a_generator_reads_each_tasks_records():
+    def dataset_fn(raw, mode, metadata):
+        def read():
+            for line in raw.as_numpy_iterator():
+                yield {"x": [int(line.split(b",")[0])]}, 0
+
+        spec = (
+            {"x": tf.TensorSpec([1], tf.int32)},
+            tf.TensorSpec([], tf.int32),
+        )
+        return tf.data.Dataset.from_generator(read, output_signature=spec)
+
+    pipeline = _pipeline(dataset_fn)
+    for lines in (_LINES[:3], _LINES[5:9]):
+        batches = _numbers(pipeline(_raw(lines)))
+        assert batches == [[int(line.split(",")[0]) for line in lines]]
+    assert not pipeline.traced
 
 
 def test_a_users_exception_passes_through():

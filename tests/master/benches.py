@@ -13,7 +13,8 @@ from elastic_keras.master.steps import StepBudget
 from elastic_keras.master.tasks import TrainingTasks
 from elastic_keras.master.work import WorkItem
 from elastic_keras.wire.proto import master_pb2
-from tests.master.stand_ins import StandInShards, ranges
+from tests.master.stand_in_shards import StandInShards
+from tests.master.stand_ins import ranges
 
 
 class Bench:

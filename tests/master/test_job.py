@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.master.stand_in_shards import StandInShards
 from tests.master.stand_ins import (
     Habits,
-    StandInShards,
     StandInWorker,
     make_job,
     run_job,
@@ -89,6 +89,7 @@ def test_max_steps_is_exact(tmp_path, max_steps):
     assert result["steps"] == max_steps
     assert result["ended_by"] == "max_steps"
     assert result["evaluations"][-1]["step"] == max_steps
+    assert result["history"][-1]["step"] == max_steps
 
 
 def test_max_steps_beyond_the_data_ends_with_the_epochs(tmp_path):

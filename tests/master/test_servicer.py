@@ -10,6 +10,7 @@ from elastic_keras.master.servicer import MasterServicer
 from elastic_keras.master.shards import Shards
 from elastic_keras.wire import rpc
 from elastic_keras.wire.proto import master_pb2, ps_pb2, tensor_pb2
+from tests.master.stand_in_shards import snapshot_reply
 from tests.master.stand_ins import ranges, states
 
 _MASTER = master_pb2.DESCRIPTOR.services_by_name["Master"]
@@ -40,6 +41,10 @@ class _ShardServicer:
     async def Finalize(self, request):  # noqa: N802
         self.calls.append(("Finalize", request))
         return tensor_pb2.Empty()
+
+    async def Snapshot(self, request):  # noqa: N802
+        self.calls.append(("Snapshot", request))
+        return snapshot_reply(version=3)
 
     async def GetStatus(self, request):  # noqa: N802
         return ps_pb2.ShardStatus(
@@ -171,6 +176,8 @@ def test_a_whole_job_over_grpc(tmp_path):
                 "Join",
                 "Flush",
                 "Finalize",
+                "Flush",
+                "Snapshot",
             ]
             await bench.call("Leave", worker=worker)
             assert not bench.job.membership.alive

@@ -3,8 +3,8 @@
 import asyncio
 
 from elastic_keras.wire.proto import master_pb2
+from tests.master.stand_in_shards import StandInShards
 from tests.master.stand_ins import (
-    StandInShards,
     StandInWorker,
     make_job,
     run_job,

@@ -49,6 +49,28 @@ def test_missing_records_are_not_passed_over():
     assert lines[1] == "records trained: 5 of 9 (records x epochs)"
 
 
+def test_a_job_that_counted_nothing_kept_no_promise():
+    result = {"status": "failed", "records_trained": 0, "records_expected": 0}
+    assert "records trained: 0" in closing_lines(result, "d")
+
+
+@pytest.mark.parametrize(
+    ("examples", "words"),
+    [
+        (18, []),
+        (14, ["examples trained: 14", "batch(drop_remainder=True)"]),
+        (36, ["examples trained: 36"]),
+    ],
+)
+def test_examples_are_told_where_they_are_not_the_records(examples, words):
+    result = {"records_trained": 18, "records_expected": 18}
+    lines = closing_lines({**result, "examples_trained": examples}, "d")
+    line = next((x for x in lines if x.startswith("examples")), "")
+    assert bool(line) == bool(words)
+    assert all(word in line for word in words)
+    assert ("drop_remainder" in line) == (0 < examples < 18)
+
+
 def test_skipped_records_are_counted():
     lines = closing_lines(
         {

@@ -1,6 +1,7 @@
 """A shard behind real gRPC, in this process, and requests to it."""
 
 import asyncio
+import pathlib
 import threading
 import time
 
@@ -41,8 +42,11 @@ class Server:
     def __init__(self, folder: str, options: StalenessOptions) -> None:
         self.shard = Shard(0, 1, options)
         self.address = f"unix:{folder}/ps-0.sock"
+        self.snapshots = pathlib.Path(folder)
         self.loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self.loop.run_forever)
+        self._thread = threading.Thread(
+            target=self.loop.run_forever, daemon=True
+        )
         self._thread.start()
         self.servicer: ShardServicer
         self._run(self._start())
@@ -56,6 +60,7 @@ class Server:
         self.servicer = ShardServicer(
             self.shard,
             job_id="j",
+            snapshots=self.snapshots,
             on_failure=self.failed.set,
             threads=THREADS,
         )

@@ -6,7 +6,8 @@ import json
 import numpy as np
 import pytest
 
-from elastic_keras.signature import DenseSpec, OptimizerSpec
+from elastic_keras.signature import DenseSpec, ModelSignature, OptimizerSpec
+from elastic_keras.snapshots.manifest import ShardEntry
 from elastic_keras.wire import rpc, tensors
 from elastic_keras.wire.proto import ps_pb2, tensor_pb2
 from tests.ps.served import (
@@ -265,6 +266,35 @@ def test_flush_and_progress(serve):
     progress = server.call("GetProgress", ps_pb2.ProgressRequest(task=1))
     assert (progress.batches, progress.examples) == (b"\x03", 16)
     server.call("Finalize", tensor_pb2.Empty())
+
+
+def test_a_snapshot_over_the_wire(serve):
+    server = serve().prepare()
+    server.call("Push", push_request())
+    folder = server.snapshots / ".new"
+    folder.mkdir()
+    request = ps_pb2.SnapshotRequest(folder=folder.name)
+    reply = server.call("Snapshot", request)
+    assert ModelSignature.from_json(reply.signature) == MODEL
+    entry = ShardEntry.from_json(reply.shard)
+    assert (entry.version, entry.iterations) == (1, 1)
+    assert [table.rows for table in entry.tables] == [1, 0]
+    assert {each.name for each in folder.iterdir()} == {
+        each.name for each in entry.files
+    }
+    # A file that is there already is not overwritten.
+    error = error_of(server, "Snapshot", request)
+    assert error.code == "FAILED_PRECONDITION"
+    assert "cannot be written: File exists" in error.message
+
+
+@pytest.mark.parametrize("folder", ["", "..", "a/b", "/tmp", "a/.."])
+def test_a_snapshot_goes_nowhere_else(serve, folder):
+    server = serve().prepare()
+    request = ps_pb2.SnapshotRequest(folder=folder)
+    error = error_of(server, "Snapshot", request)
+    assert error.code == "INVALID_ARGUMENT"
+    assert "folder: a name in JOB_DIR/snapshots" in error.message
 
 
 def test_a_learning_rate_over_the_wire(serve):

@@ -16,7 +16,9 @@ class RunningServer:
 
     def __init__(self, servicer, service, address, **options) -> None:
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever)
+        self._thread = threading.Thread(
+            target=self._loop.run_forever, daemon=True
+        )
         self._thread.start()
         self._server: Any = None
         try:

@@ -95,6 +95,10 @@ class ShardStandIn:
         self._go.set()
         return tensor_pb2.Empty()
 
+    async def Snapshot(self, request):  # noqa: N802
+        """Answers with the name that it was given."""
+        return ps_pb2.SnapshotReply(shard=request.folder)
+
     async def GetStatus(self, request):  # noqa: N802
         """Waits for `Finalize`."""
         self.waiting += 1

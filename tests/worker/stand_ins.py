@@ -1,6 +1,7 @@
 """Real shards behind real sockets, and a master that follows a script."""
 
 import asyncio
+import pathlib
 import tempfile
 import threading
 
@@ -113,7 +114,10 @@ class Shards:
         served = []
         for shard, address in zip(self.shards, self.addresses, strict=True):
             servicer = ShardServicer(
-                shard, job_id=JOB, on_failure=self._stop.set
+                shard,
+                job_id=JOB,
+                snapshots=pathlib.Path(self._folder.name),
+                on_failure=self._stop.set,
             )
             server = rpc.make_server(servicer, service, address)
             await server.start()

@@ -119,6 +119,16 @@ def test_ends_see_the_newest_parameters():
     assert job.refreshed == 3
 
 
+def test_callbacks_learn_of_the_model_where_they_run():
+    recorder = _Recorder()
+    job = _Job(recorder)
+    # So it stays in a worker that is never the chief.
+    assert recorder.calls == []
+    assert recorder.model is None
+    job.run("on_train_begin")
+    assert recorder.model is job.model
+
+
 def test_batches_are_numbered_within_the_epoch():
     recorder = _Recorder()
     job = _Job(recorder)

@@ -92,3 +92,44 @@ def test_refuses_other_things():
     with pytest.raises(ConfigError, match="output 2"):
         pick([Y, Y], 2, [])
     assert pick(Y, "only", ["only"]) is Y
+
+
+@pytest.mark.parametrize("loss", [scalar, per_element])
+@pytest.mark.parametrize("labels", [Y, Y[:, 0]])
+@pytest.mark.parametrize("predictions", [P, P[:, 0]])
+def test_labels_and_predictions_come_with_equal_rank(loss, labels, predictions):
+    value = make_loss(loss)(labels, predictions, None)
+    assert float(value) == pytest.approx(float(scalar(Y, P)))
+
+
+def test_sequences_lose_the_axis_that_labels_lack():
+    labels, predictions = tf.reshape(Y, [2, 2]), tf.reshape(P, [2, 2, 1])
+    value = make_loss(per_element)(labels, predictions, None)
+    assert float(value) == pytest.approx(float(scalar(Y, P)))
+
+
+def _keras_value(function, labels, predictions, weights):
+    """Returns the loss that Keras itself computes of a function."""
+    model = keras.Sequential([keras.Input(predictions.shape[1:])])
+    model.compile(loss=function)
+    return float(
+        model.compute_loss(y=labels, y_pred=predictions, sample_weight=weights)
+    )
+
+
+@pytest.mark.parametrize("weights", [None, tf.constant([1.0, 0.25])])
+def test_a_function_leaves_masked_steps_out_as_in_keras(weights):
+    def loss(labels, predictions):
+        return keras.losses.sparse_categorical_crossentropy(labels, predictions)
+
+    labels = tf.constant([[0, 1, 2], [2, 0, 0]])
+    logits = tf.random.stateless_uniform([2, 3, 3], seed=[1, 2])
+    predictions = tf.nn.softmax(logits)
+    predictions._keras_mask = tf.constant([[True, True, False], [True] * 3])
+    if weights is not None:
+        weights = weights[:, None]
+    value = make_loss(loss)(labels, predictions, weights)
+    expected = _keras_value(loss, labels, predictions, weights)
+    assert float(value) == pytest.approx(expected, rel=1e-5)
+    unmasked = make_loss(loss)(labels, tf.identity(predictions), weights)
+    assert float(unmasked) != pytest.approx(expected, rel=1e-2)

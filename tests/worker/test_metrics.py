@@ -162,3 +162,54 @@ def test_wrong_use():
         MetricSet({"loss": keras.metrics.Mean()})
     with pytest.raises(ConfigError, match=r"Received: states of \['auc'\]"):
         MetricSet(None).result_from({"auc": []})
+
+
+class Largest(keras.metrics.Metric):
+    """A state that is no sum."""
+
+    def __init__(self):
+        super().__init__(name="largest")
+        self.most = self.add_weight(name="most", initializer="zeros")
+
+    def update_state(self, labels, predictions, sample_weight=None):
+        most = tf.maximum(self.most, tf.reduce_max(predictions))
+        self.most.assign(most)
+
+    def result(self):
+        return self.most
+
+
+class Above(keras.metrics.Metric):
+    """A state that is a sum, of a class without get_config."""
+
+    def __init__(self, threshold):
+        super().__init__(name="above")
+        self.threshold = threshold
+        self.count = self.add_weight(name="count", initializer="zeros")
+
+    def update_state(self, labels, predictions, sample_weight=None):
+        above = tf.cast(predictions > self.threshold, tf.float32)
+        self.count.assign_add(tf.reduce_sum(above))
+
+    def result(self):
+        return self.count
+
+
+def test_a_state_that_is_no_sum_is_refused():
+    made = MetricSet({"most": Largest()})
+    assert made.must_be_tried
+    with pytest.raises(ConfigError, match=r"'most' is not\. Received: most of"):
+        made.try_out(tf.constant(Y), tf.constant(P))
+
+
+def test_metrics_forget_what_they_were_tried_on():
+    made = MetricSet({"above": Above(0.5), "f1": keras.metrics.F1Score()})
+    assert made.must_be_tried
+    made.try_out(tf.constant(Y), tf.constant(P))
+    assert made.result()["above"] == 0
+    # Built, so that states of another worker have a place.
+    assert all(len(arrays) for arrays in made.state().values())
+
+
+def test_keras_metrics_that_are_built_need_no_try():
+    assert not MetricSet({"auc": keras.metrics.AUC()}).must_be_tried

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from elastic_keras.config import ConfigError, ModelOptions
 from elastic_keras.data.reader import Metadata
-from elastic_keras.zoo.errors import UserCodeError, user_traceback
+from elastic_keras.zoo.errors import UserCodeError, is_users, user_traceback
 from elastic_keras.zoo.location import locate
 from elastic_keras.zoo.modes import Mode
 from elastic_keras.zoo.module import ZooModule, load
@@ -341,12 +341,21 @@ def test_names_are_found_without_running_the_module(tmp_path):
         "mine.py",
         """
         from x import y as custom_data_reader
+        dim: int = 8
         raise ValueError
         """,
     )
     location = locate(ModelOptions(model_zoo=str(tmp_path), model_def="mine"))
     assert location.defines("custom_data_reader")
+    assert location.own_names() == {"dim"}
     assert not location.defines("loss")
+
+
+def test_whose_file_it_is():
+    assert is_users("/home/me/zoo/mine.py")
+    assert is_users("/home/me/elastic_keras/mine.py")
+    assert not is_users("/home/me/.venv/bin/elastic_keras")
+    assert not is_users(locate.__code__.co_filename)
 
 
 def test_modes_are_strings():
@@ -360,3 +369,10 @@ def test_importing_the_zoo_needs_no_tensorflow():
         "assert not {'tensorflow', 'keras'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_arguments_of_the_model_may_have_any_name(tmp_path):
+    text = _MODULE.replace("(dim=2, ", "(name, function, self, dim=2, ")
+    params = 'name="a"; function=1; self=2'
+    made = _load(tmp_path, text, model_params=params)
+    assert made.custom_model() is not None

@@ -1,0 +1,1 @@
+"""A model-zoo module, tried on one batch without a job."""

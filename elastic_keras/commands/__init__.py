@@ -1,0 +1,1 @@
+"""Subcommands that have subcommands of their own."""
