@@ -1,10 +1,11 @@
 """Exports a trained model: everything, or nothing."""
 
+import contextlib
 import json
-import logging
+from collections.abc import Iterator
 from typing import Any
 
-from elastic_keras.config import JobConfig
+from elastic_keras.config import ConfigError, JobConfig
 from elastic_keras.exports import report
 from elastic_keras.exports.destination import new_folder, read_formats
 from elastic_keras.exports.embeddings import write_embeddings
@@ -12,8 +13,7 @@ from elastic_keras.exports.keras_model import write_keras
 from elastic_keras.exports.saved_model import write_saved_model
 from elastic_keras.exports.trained_model import restore
 from elastic_keras.snapshots.snapshot import Snapshot
-
-_LOGGER = logging.getLogger(__name__)
+from elastic_keras.zoo.errors import UserCodeError, has_users_frame
 
 
 def export(snapshot: Snapshot, config: JobConfig) -> dict[str, Any]:
@@ -40,15 +40,31 @@ def export(snapshot: Snapshot, config: JobConfig) -> dict[str, Any]:
         if set(formats) & {"keras", "saved_model"}:
             trained = restore(snapshot, config)
             if "saved_model" in formats:
-                written["saved_model"] = write_saved_model(trained, folder)
+                with _users_errors():
+                    told = write_saved_model(trained, folder)
+                written["saved_model"] = told
             if "keras" in formats:
                 # Last: it gives the model its tables back.
-                told = write_keras(
-                    trained, folder, limit_mb=config.output.keras_limit_mb
-                )
-                notes += told.notes
-                if told.written:
-                    written["keras"] = {"needs": told.needs}
+                with _users_errors():
+                    made = write_keras(
+                        trained, folder, limit_mb=config.output.keras_limit_mb
+                    )
+                notes += made.notes
+                if made.written:
+                    written["keras"] = {"needs": made.needs}
         said = report.make_report(snapshot, written, notes)
         (folder / report.FILE).write_text(json.dumps(said, indent=1))
     return said
+
+
+@contextlib.contextmanager
+def _users_errors() -> Iterator[None]:
+    """Makes `UserCodeError` of what the model's own code raises."""
+    try:
+        yield
+    except (ConfigError, UserCodeError):
+        raise
+    except Exception as error:
+        if has_users_frame(error):
+            raise UserCodeError("the model", error) from error
+        raise

@@ -1,5 +1,6 @@
 """A plain Keras model, its tables inside."""
 
+import functools
 import json
 import logging
 import pathlib
@@ -61,7 +62,7 @@ def write_keras(
             f"its tables take {size / _MIB:,.0f} MiB, more than "
             f"--keras_limit_mb={limit_mb}"
         )
-    model, reason = _with_tables(trained)
+    model, why_ours = _with_tables(trained)
     path = folder / FILE
     try:
         model.save(path)
@@ -82,8 +83,10 @@ def write_keras(
     if ours:
         notes.append(
             f"{FILE} loads where elastic_keras is installed only, for "
-            f"{', '.join(ours)}: {reason}."
+            f"{', '.join(ours)}: {why_ours}."
         )
+    if needs:
+        notes.append(f"{FILE} needs classes to be loaded: {', '.join(needs)}.")
     return Written(True, notes, needs)
 
 
@@ -119,6 +122,7 @@ def _with_tables(trained: TrainedModel) -> tuple[keras.Model, str]:
     snapshot, signature = trained.snapshot, trained.signature
     model = trained.prepared.model
     taken = {layer.name for layer in model._flatten_layers()}
+    may_replace = isinstance(model, keras.Sequential) or _is_functional(model)
     stand_ins: dict[int, KerasTable] = {}
     for number, layer in enumerate(trained.prepared.tables):
         spec = signature.tables[number]
@@ -127,13 +131,14 @@ def _with_tables(trained: TrainedModel) -> tuple[keras.Model, str]:
             continue
         ids, rows = _rows(snapshot, number, spec)
         layer.assign_rows(ids, rows, seed=signature.seed, table_index=number)
-        stand_ins[id(layer)] = KerasTable(
-            layer, ids, rows, signature, number, taken
-        )
-    if not stand_ins:
-        return model, ""
+        if may_replace:
+            stand_ins[id(layer)] = KerasTable(
+                layer, ids, rows, signature, number, taken
+            )
     try:
-        return _replaced(model, stand_ins), "the module's own code calls them"
+        if stand_ins:
+            model = _replaced(model, stand_ins)
+        return model, "the module's own code calls them"
     except Exception as error:
         _LOGGER.warning("Layers cannot be replaced", exc_info=error)
         return model, f"Keras cannot replace them: {_first_line(error)}"
@@ -144,12 +149,14 @@ def _replaced(
 ) -> keras.Model:
     """Returns a functional model in which stand-ins are called.
 
-    Layers of ours that a custom layer or a subclassed model calls stay.
+    Layers of ours that a custom layer calls stay.
+
+    Args:
+        model: A sequential or functional model.
+        stand_ins: By the id of the layer that each stands for.
     """
     if isinstance(model, keras.Sequential):
         model = keras.Model(model.inputs, model.outputs, name=model.name)
-    if not _is_functional(model):
-        return model
     inputs = keras.tree.map_structure(_like, model.input)
     if any(tensor.sparse for tensor in keras.tree.flatten(inputs)):
         raise ValueError("its operations know no sparse ids")
@@ -178,8 +185,14 @@ def _replaced_inside(layer: Any, stand_ins: dict[int, KerasTable]) -> Any:
 
 def _is_functional(layer: Any) -> bool:
     # A subclass may compute something else in a `call` of its own.
-    functional = type(keras.Model(*[keras.Input((1,))] * 2))
-    return type(layer) is functional
+    return type(layer) is _functional()
+
+
+@functools.cache
+def _functional() -> type:
+    """Returns the class of functional models, which has no public name."""
+    inputs = keras.Input((1,))
+    return type(keras.Model(inputs, inputs))
 
 
 def _like(tensor: Any) -> Any:

@@ -21,8 +21,8 @@ class KerasTable:
     """Stands in for an `Embedding` layer of ours in a functional model.
 
     Sorted ids lie in an integer `keras.layers.Embedding`, rows in another
-    one; what is between is Keras's operations, so that the model loads
-    where this package is not installed.
+    one, both frozen; what is between is Keras's operations, so that the
+    model loads where this package is not installed.
 
     Args:
         layer: The layer.
@@ -66,7 +66,7 @@ class KerasTable:
         rows = self._look_up(ids)
         if self._layer.combiner is not None:
             rows = self._combined(rows, ids, weights)
-        if self._layer.compute_dtype != "float32":
+        if rows.dtype != self._layer.compute_dtype:
             rows = ops.cast(rows, self._layer.compute_dtype)
         return rows
 
@@ -116,10 +116,10 @@ class KerasTable:
         """
         ops = keras.ops
         is_zero = ops.expand_dims(ops.equal(ids, 0), -1)
-        first = keras.layers.Masking(_PADDING)(
+        first = keras.layers.Masking(_PADDING, dtype="float32")(
             ops.where(is_zero, _PADDING, first)
         )
-        return keras.layers.Add()([rows, first])
+        return keras.layers.Add(dtype=self._layer.dtype_policy)([rows, first])
 
     def _find(self, ids: Any) -> tuple[Any, Any]:
         """Finds ids by binary search, one comparison a step.

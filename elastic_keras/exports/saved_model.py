@@ -1,8 +1,6 @@
 """A SavedModel that needs TensorFlow and nothing else."""
 
-import logging
 import pathlib
-import warnings
 from typing import Any
 
 import tensorflow as tf
@@ -14,7 +12,6 @@ from elastic_keras.exports.trained_model import TrainedModel
 from elastic_keras.layers.context import lookup_scope
 from elastic_keras.worker.misfit import misfit_explained
 
-_LOGGER = logging.getLogger(__name__)
 FOLDER = "saved_model"
 SIGNATURE = "serving_default"
 _RESOURCES = (
@@ -46,12 +43,14 @@ def write_saved_model(
     module = _Served(trained)
     with misfit_explained(trained.features):
         signature = module.named.get_concrete_function(**module.inputs.specs)
-    with warnings.catch_warnings():
-        # Of Keras's own modules.
-        warnings.simplefilter("ignore", DeprecationWarning)
+    try:
         tf.saved_model.save(
             module, str(path), signatures={SIGNATURE: signature}
         )
+    except tf.errors.OpError as error:
+        raise OSError(
+            f"The SavedModel cannot be written: {error.message}"
+        ) from error
     names = [f"tables/{i}" for i in range(len(module.tables))]
     fill_tables(path, trained.snapshot, names)
     return {
