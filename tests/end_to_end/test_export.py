@@ -5,6 +5,10 @@ import inspect
 import json
 import os
 import pathlib
+import signal
+import subprocess
+import sys
+import time
 
 import numpy as np
 import pytest
@@ -248,6 +252,26 @@ def test_a_raising_model_ends_with_its_traceback(clicks, tmp_path):
     assert "ZeroDivisionError" in done.err
     assert "elastic_keras/" not in done.err
     assert not (tmp_path / "out").exists()
+
+
+def test_an_interrupted_export_leaves_nothing(clicks):
+    process = subprocess.Popen(
+        [
+            sys.executable,
+            "-m",
+            "elastic_keras.cli",
+            "export",
+            f"--job_dir={clicks}/job",
+            f"--output={clicks}/stopped",
+        ]
+    )
+    deadline = time.monotonic() + 60
+    while not list(clicks.glob(".stopped.*")):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(60) == 128 + signal.SIGTERM
+    assert not [path for path in clicks.iterdir() if "stopped" in path.name]
 
 
 @pytest.mark.parametrize(

@@ -88,3 +88,60 @@ def test_trains_on(tmp_path):
     before = model.evaluate(trained.features, labels, verbose=0)
     model.fit(trained.features, labels, epochs=3, verbose=0)
     assert model.evaluate(trained.features, labels, verbose=0) < before
+
+
+MIXED = """
+    def custom_model():
+        words = keras.Input((4,), dtype="int64", name="words")
+        x = ek.layers.Embedding(
+            4, "normal", mask_zero=True, name="rows", dtype="mixed_float16"
+        )(words)
+        x = keras.layers.GlobalAveragePooling1D()(x)
+        return keras.Model({"words": words}, keras.layers.Dense(1)(x))
+"""
+
+
+def test_half_precision(tmp_path):
+    words = tf.constant([[1, 2, 0, 0], [70, 3, 99, 0]], tf.int64)
+    trained = cases.Case(MIXED, {"words": words}).train(tmp_path)
+    write_keras(restored(trained), tmp_path, limit_mb=1)
+    model = keras.saving.load_model(tmp_path / "model.keras")
+    np.testing.assert_allclose(
+        model({"words": words}), trained.predictions, rtol=0, atol=1e-6
+    )
+
+
+def test_layers_inside_a_custom_layer_stay(tmp_path):
+    module = """
+        @keras.saving.register_keras_serializable(package="mine")
+        class Bag(keras.layers.Layer):
+            def __init__(self, **kwargs):
+                super().__init__(**kwargs)
+                self.rows = ek.layers.Embedding(4, "normal", name="rows")
+
+            def call(self, ids):
+                return keras.ops.sum(self.rows(ids), axis=1)
+
+        def custom_model():
+            ids = keras.Input((3,), dtype="int64", name="ids")
+            one = keras.Input((), dtype="int64", name="one")
+            x = Bag()(ids) + ek.layers.Embedding(4, "ones", name="own")(one)
+            return keras.Model(
+                {"ids": ids, "one": one}, keras.layers.Dense(1)(x)
+            )
+    """
+    features = {
+        "ids": tf.constant([[1, 2, 99]], tf.int64),
+        "one": tf.constant([5], tf.int64),
+    }
+    trained = cases.Case(module, features).train(tmp_path)
+    told = write_keras(restored(trained), tmp_path, limit_mb=1)
+    assert told.notes == [
+        "model.keras loads where elastic_keras is installed only, for rows: "
+        "the module's own code calls them.",
+        "model.keras needs classes to be loaded: mine>Bag.",
+    ]
+    model = keras.saving.load_model(tmp_path / "model.keras")
+    np.testing.assert_allclose(
+        model(features), trained.predictions, rtol=0, atol=1e-6
+    )
