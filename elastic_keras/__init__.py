@@ -11,7 +11,14 @@ from elastic_keras._version import __version__
 
 if TYPE_CHECKING:
     from elastic_keras import layers
-    from elastic_keras.api import JobFailed, Result, evaluate, predict, train
+    from elastic_keras.api import (
+        JobFailed,
+        Result,
+        evaluate,
+        export,
+        predict,
+        train,
+    )
     from elastic_keras.config import ConfigError
     from elastic_keras.data.reader import DataReader, Metadata, RecordRange
     from elastic_keras.in_script.ps_model import PSModel
@@ -28,6 +35,7 @@ __all__ = [
     "Result",
     "__version__",
     "evaluate",
+    "export",
     "layers",
     "predict",
     "train",
@@ -43,6 +51,7 @@ _MODULES = {
     "RecordRange": "elastic_keras.data.reader",
     "Result": "elastic_keras.api",
     "evaluate": "elastic_keras.api",
+    "export": "elastic_keras.api",
     "predict": "elastic_keras.api",
     "train": "elastic_keras.api",
 }

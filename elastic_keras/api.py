@@ -18,6 +18,7 @@ from elastic_keras.cluster import exits
 from elastic_keras.cluster.launcher import JobOutcome
 from elastic_keras.cluster.local import LocalLauncher
 from elastic_keras.config import ConfigError, JobConfig
+from elastic_keras.exports import process as exporting
 from elastic_keras.monitoring.progress import make_progress
 from elastic_keras.monitoring.report import (
     closing_lines,
@@ -29,6 +30,8 @@ from elastic_keras.predictions import parts
 from elastic_keras.predictions.parts import Parts
 from elastic_keras.zoo.params import format_params
 
+# Options of the export at the end of a training, beside its folder.
+_OF_EXPORT = ("formats", "keras_limit_mb")
 Model = str | os.PathLike[str] | types.ModuleType
 Data = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
@@ -199,6 +202,39 @@ def predict(
     return arrays["predictions"] if list(arrays) == ["predictions"] else arrays
 
 
+def export(
+    job_dir: str | os.PathLike[str] = "",
+    *,
+    output: str | os.PathLike[str],
+    formats: str | Iterable[str] = "",
+    **options: Any,
+) -> dict[str, Any]:
+    """Exports a trained model, as `elastic_keras export` does.
+
+    Args:
+        job_dir: The directory of the job that trained it; its newest
+            snapshot is read.
+        output: A new folder.
+        formats: Some of `keras`, `saved_model` and `embeddings`; by default
+            all of them.
+        **options: Any option of `elastic_keras export --help`.
+
+    Returns:
+        What export.json says; `notes` tells what is missing.
+
+    Raises:
+        ConfigError: Wrong use: an option, a path, the module's contract.
+        JobFailed: The user's own exception (its text is their traceback).
+        KeyboardInterrupt: The export was interrupted.
+    """
+    if not isinstance(formats, str):
+        formats = ",".join(formats)
+    values = _plain({**options, "output": output, "formats": formats})
+    config = trained.export_config({**values, "job_dir": job_dir})
+    _raise_unless_succeeded(run_export(config))
+    return exporting.read_report(config.output.output)
+
+
 def _plain(options: Mapping[str, Any]) -> dict[str, Any]:
     """Returns options as their flags have them; empty ones are left out."""
     given = {name: plain_value(name, v) for name, v in options.items()}
@@ -241,6 +277,41 @@ def run_training(config: JobConfig) -> JobOutcome:
     if config.monitoring.progress != "none":
         result = read_result(outcome.job_dir)
         print("\n".join(closing_lines(result, outcome.job_dir)), flush=True)
+    if config.output.output and outcome.status == "succeeded":
+        return _export_trained(config, outcome)
+    return outcome
+
+
+def _export_trained(config: JobConfig, outcome: JobOutcome) -> JobOutcome:
+    """Exports what a training left; returns how both ended."""
+    made = dataclasses.asdict(config.output)
+    options = {name: made[name] for name in ("output", *_OF_EXPORT)}
+    try:
+        exported = run_export(
+            trained.export_config({**options, "job_dir": outcome.job_dir})
+        )
+    except ConfigError as error:
+        exported = JobOutcome("", "failed", exits.WRONG_USE, str(error))
+    said = exported.error
+    if exported.exit_code == exits.WRONG_USE:
+        said = (
+            f"The model is trained, but not exported: {said}\nTo try again: "
+            f"elastic_keras export --job_dir={outcome.job_dir}"
+        )
+    return dataclasses.replace(exported, job_dir=outcome.job_dir, error=said)
+
+
+def run_export(config: JobConfig) -> JobOutcome:
+    """Exports a trained model and says what was written.
+
+    Args:
+        config: See `trained.export_config`.
+    """
+    outcome = exporting.run(config)
+    if outcome.status == "succeeded" and config.monitoring.progress != "none":
+        said = exporting.read_report(config.output.output)
+        lines = exporting.report_lines(said, config.output.output)
+        print("\n".join(lines), flush=True)
     return outcome
 
 

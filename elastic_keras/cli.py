@@ -93,6 +93,17 @@ def _predict(given: Sequence[str]) -> int:
     return _read("predict", given)
 
 
+def _export(given: Sequence[str]) -> int:
+    values = _parse("export", given)
+    if values is None:
+        print(command_help("export"))
+        return exits.DONE
+    from elastic_keras.api import run_export
+    from elastic_keras.trained import export_config
+
+    return _ended(run_export(export_config(values)))
+
+
 def _ended(outcome: "JobOutcome") -> int:
     """Says what went wrong, if anything; returns the exit code."""
     if outcome.error:
@@ -135,6 +146,7 @@ COMMANDS: dict[str, Command] = {
     "train": Command("Train a model-zoo module.", _train),
     "evaluate": Command("Evaluate a trained model.", _evaluate),
     "predict": Command("Predict with a trained model.", _predict),
+    "export": Command("Export a trained model to serve it.", _export),
     "zoo": Command("List modules, write a new one, or check one.", _zoo),
     "help": Command("Show this, or the help of a command.", _help),
     "version": Command("Show versions.", _version),

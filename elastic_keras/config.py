@@ -15,6 +15,12 @@ _LARGEST = (1 << 63) - 1
 
 # What only a job that trains can make something of.
 _TRAINING = ("train",)
+# Commands that run a module on data.
+_ON_DATA = ("train", "evaluate", "predict", "zoo check")
+_ALL = (*_ON_DATA, "export")
+
+
+EXPORT_FORMATS = ("keras", "saved_model", "embeddings")
 
 
 class ConfigError(ValueError):
@@ -40,7 +46,8 @@ def option(
         minimum: Least value allowed.
         maximum: Largest value allowed.
         choices: The values allowed.
-        commands: The commands that take it; none stands for all.
+        commands: The commands that take it; none stands for all that run a
+            module on data.
     """
     return dataclasses.field(
         default=default,
@@ -105,14 +112,17 @@ def _check_range(field: dataclasses.Field[Any], value: float) -> None:
 class ModelOptions(_Checked):
     """Which model, and how it is made."""
 
-    model_zoo: str = option("", "Folder of model-zoo modules.")
+    model_zoo: str = option("", "Folder of model-zoo modules.", commands=_ALL)
     model_def: str = option(
         "",
         "Module in the zoo, e.g. criteo.deepfm, with or without the name of "
         "the model's function or class at its end; or the path of a .py file.",
+        commands=_ALL,
     )
     model_params: str = option(
-        "", "Arguments of custom_model, e.g. 'dim=8; hidden=[64,32]'."
+        "",
+        "Arguments of custom_model, e.g. 'dim=8; hidden=[64,32]'.",
+        commands=_ALL,
     )
     seed: int = option(
         0,
@@ -297,7 +307,9 @@ class ClusterOptions(_Checked):
 
     launcher: str = option("local", "Who starts processes.", choices=("local",))
     job_dir: str = option(
-        "", "Job directory; empty makes a new one under runs/."
+        "",
+        "Job directory; empty makes a new one under runs/.",
+        commands=_ALL,
     )
     num_workers: int = option(1, "Worker processes.", minimum=1)
     num_ps: int = option(1, "PS shard processes.", minimum=1)
@@ -342,8 +354,23 @@ class OutputOptions(_Checked):
 
     output: str = option(
         "",
-        "File for the predictions: .npz, .csv or .parquet.",
-        commands=("predict",),
+        "For predictions a file: .npz, .csv or .parquet. To export, at the "
+        "end of training too, a new folder.",
+        commands=("train", "predict", "export"),
+    )
+    formats: str = option(
+        ",".join(EXPORT_FORMATS),
+        "What is exported, separated by commas: keras (a plain Keras model), "
+        "saved_model (for TensorFlow alone), embeddings (Parquet or NumPy).",
+        commands=("train", "export"),
+    )
+    keras_limit_mb: int = option(
+        1024,
+        "Most embeddings that an exported Keras model may hold; it is left "
+        "out where there are more, as all of them are in memory.",
+        unit="MiB",
+        minimum=0,
+        commands=("train", "export"),
     )
     ordered: bool = option(
         False,
@@ -509,6 +536,5 @@ def all_options(
         for group, kind in GROUPS.items()
         for field in dataclasses.fields(kind)
         if command is None
-        or not field.metadata["commands"]
-        or command in field.metadata["commands"]
+        or command in (field.metadata["commands"] or _ON_DATA)
     ]

@@ -20,6 +20,8 @@ elastic_keras evaluate --job_dir=runs/deepfm --validation_data=data/val.tsv""",
     "predict": """\
 elastic_keras predict --job_dir=runs/deepfm --prediction_data=data/new.tsv \\
     --output=predictions.npz""",
+    "export": """\
+elastic_keras export --job_dir=runs/deepfm --output=exports/deepfm""",
 }
 
 

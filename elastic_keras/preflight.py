@@ -10,6 +10,7 @@ from elastic_keras.config import ConfigError, JobConfig
 from elastic_keras.data import sources
 from elastic_keras.data.errors import DataError
 from elastic_keras.data.file_reader import FileReader
+from elastic_keras.exports.destination import check_output, read_formats
 from elastic_keras.master.ranges import check_options
 from elastic_keras.zoo.location import Location, locate
 from elastic_keras.zoo.names import near_misses
@@ -28,6 +29,9 @@ def check(config: JobConfig) -> None:
     """
     locate(config.model)
     check_options(config)
+    if config.command == "train" and config.output.output:
+        check_output(config.output.output)
+        read_formats(config.output.formats)
     check_inputs(config)
 
 

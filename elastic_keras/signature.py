@@ -198,13 +198,24 @@ _Owned = TypeVar("_Owned", DenseSpec, TableSpec)
 
 @dataclasses.dataclass(frozen=True)
 class ModelSignature:
-    """Everything that workers and shards must agree on about a model."""
+    """Everything that workers and shards must agree on about a model.
+
+    Args:
+        seed: The job's seed.
+        optimizers: The model's optimizer first, then those of tables.
+        dense: Trainable variables outside tables.
+        states: Shared non-trainable variables.
+        tables: PS embeddings.
+        features: What the model is called on, as `worker.features` writes
+            it; empty if it cannot be written, or is not known.
+    """
 
     seed: int
     optimizers: tuple[OptimizerSpec, ...]
     dense: tuple[DenseSpec, ...] = ()
     states: tuple[StateSpec, ...] = ()
     tables: tuple[TableSpec, ...] = ()
+    features: str = ""
 
     def __post_init__(self) -> None:
         _coerce(self, operator.index, "seed")
@@ -228,6 +239,7 @@ class ModelSignature:
             optimizers=(OptimizerSpec("sgd", 0.0),),
             dense=tuple(map(_for_reading, self.dense)),
             tables=tuple(map(_for_reading, self.tables)),
+            features="",
         )
 
     def sha256(self) -> str:
@@ -249,6 +261,8 @@ class ModelSignature:
                 dense=tuple(map(_dense, raw["dense"])),
                 states=tuple(StateSpec(**state) for state in raw["states"]),
                 tables=tuple(map(_table, raw["tables"])),
+                # Older snapshots have none.
+                features=raw.get("features", ""),
             )
         except (
             KeyError,
@@ -274,6 +288,7 @@ class ModelSignature:
             ValueError: They cannot; the message names the field.
         """
         _require(0 <= self.seed < 1 << 63, "seed", self.seed)
+        _require(isinstance(self.features, str), "features", self.features)
         for i, optimizer in enumerate(self.optimizers):
             _check_optimizer(optimizer, f"optimizers[{i}]")
         for i, dense in enumerate(self.dense):

@@ -17,10 +17,12 @@ from elastic_keras.config import (
     StalenessOptions,
     TrainingOptions,
 )
+from elastic_keras.exports.destination import check_output, read_formats
 from elastic_keras.predictions.output import check_path
 from elastic_keras.snapshots.folder import open_snapshot
 from elastic_keras.snapshots.snapshot import Snapshot
 from elastic_keras.zoo.location import locate
+from elastic_keras.zoo.params import parse_params
 
 _ROOT = "runs"
 _PROCESSORS = ("prediction_outputs_processor", "PredictionOutputsProcessor")
@@ -53,6 +55,36 @@ def config_for(command: str, options: Mapping[str, Any]) -> JobConfig:
     )
     _check_data(command, config)
     return _with_output(config) if command == "predict" else config
+
+
+def export_config(options: Mapping[str, Any]) -> JobConfig:
+    """Returns the config of an export.
+
+    What is not given is as it was in training: the module and its parameters.
+
+    Args:
+        options: Options that were given, by name. `job_dir` is that of the
+            training.
+
+    Returns:
+        A config whose `restore_from` is a snapshot, every byte of it checked.
+
+    Raises:
+        ConfigError: No snapshot, no module, or options that do not fit.
+    """
+    given = dict(options)
+    job_dir = os.fspath(given.pop("job_dir", ""))
+    snapshot = snapshot_of(job_dir, given.pop("restore_from", ""))
+    config = _untrained("export", snapshot).with_options(**given)
+    check_output(config.output.output)
+    read_formats(config.output.formats)
+    locate(config.model)
+    parse_params(config.model.model_params)
+    return config.with_options(
+        job_dir=job_dir,
+        output=os.path.abspath(config.output.output),
+        restore_from=os.path.abspath(snapshot.path),
+    )
 
 
 def snapshot_of(job_dir: str, restore_from: str = "") -> Snapshot:

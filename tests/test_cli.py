@@ -1,5 +1,6 @@
 """The command line without starting a job."""
 
+import re
 import subprocess
 import sys
 
@@ -113,6 +114,22 @@ def test_help_of_train_names_every_option(capsys, arguments):
     assert "--heartbeat_secs=SECONDS" in out
     assert "(default: 2097152 bytes)" in " ".join(out.split())
     assert max(map(len, out.splitlines())) <= 80
+
+
+def test_help_of_export_names_its_own_options_only(capsys):
+    code, out, _ = _run(capsys, "export", "--help")
+    assert code == 0
+    named = set(re.findall(r"^  --(?:\[no\])?(\w+)", out, re.MULTILINE))
+    assert named == {
+        "model_zoo",
+        "model_def",
+        "model_params",
+        "job_dir",
+        "restore_from",
+        "output",
+        "formats",
+        "keras_limit_mb",
+    }
 
 
 @pytest.mark.parametrize("arguments", [["help"], ["--help"], ["-h"]])

@@ -84,6 +84,7 @@ _signatures = st.builds(
     tables=st.lists(
         _tables, max_size=3, unique_by=lambda table: table.name
     ).map(tuple),
+    features=st.text(max_size=5),
 )
 
 SIGNATURE = ModelSignature(
@@ -153,6 +154,18 @@ def test_another_model_has_another_fingerprint(field):
     assert changed.sha256() != SIGNATURE.sha256()
 
 
+def test_features_are_of_training_only():
+    other = dataclasses.replace(SIGNATURE, features='{"dict":{}}')
+    assert other.sha256() != SIGNATURE.sha256()
+    assert other.for_reading() == SIGNATURE.for_reading()
+
+
+def test_older_texts_have_no_features():
+    raw = json.loads(SIGNATURE.to_json())
+    del raw["features"]
+    assert ModelSignature.from_json(json.dumps(raw)) == SIGNATURE
+
+
 def _raw(*path, value) -> str:
     raw = json.loads(SIGNATURE.to_json())
     at = raw
@@ -167,6 +180,7 @@ def _raw(*path, value) -> str:
     [
         (("seed",), -1),
         (("seed",), 1 << 63),
+        (("features",), 1),
         (("optimizers", 0, "learning_rate"), float("nan")),
         (("optimizers", 0, "learning_rate"), float("inf")),
         (("optimizers", 0, "hyper", "beta_1"), float("nan")),

@@ -36,8 +36,8 @@ _SECOND = np.uint64(0x94D049BB133111EB)
 _S30, _S27, _S31, _S11 = map(np.uint64, (30, 27, 31, 11))
 _BELOW_ONE = 2.0**-53
 # Probability of a normal below two deviations, and the share within them.
-_TWO_BELOW = 0.5 * math.erfc(math.sqrt(2.0))
-_WITHIN_TWO = math.erf(math.sqrt(2.0))
+TWO_BELOW = 0.5 * math.erfc(math.sqrt(2.0))
+WITHIN_TWO = math.erf(math.sqrt(2.0))
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -50,7 +50,7 @@ def scramble(x):  # type: ignore[no-untyped-def]
 
 # Coefficients of PPND16, highest power first: numerator and denominator for
 # the middle, for r <= 5 and for the far tail.
-_MIDDLE_TOP = (
+MIDDLE_TOP = (
     2.5090809287301226727e3,
     3.3430575583588128105e4,
     6.7265770927008700853e4,
@@ -60,7 +60,7 @@ _MIDDLE_TOP = (
     1.3314166789178437745e2,
     3.3871328727963666080e0,
 )
-_MIDDLE_BOTTOM = (
+MIDDLE_BOTTOM = (
     5.2264952788528545610e3,
     2.8729085735721942674e4,
     3.9307895800092710610e4,
@@ -70,7 +70,7 @@ _MIDDLE_BOTTOM = (
     4.2313330701600911252e1,
     1.0,
 )
-_NEAR_TOP = (
+NEAR_TOP = (
     7.74545014278341407640e-4,
     2.27238449892691845833e-2,
     2.41780725177450611770e-1,
@@ -80,7 +80,7 @@ _NEAR_TOP = (
     4.63033784615654529590e0,
     1.42343711074968357734e0,
 )
-_NEAR_BOTTOM = (
+NEAR_BOTTOM = (
     1.05075007164441684324e-9,
     5.47593808499534494600e-4,
     1.51986665636164571966e-2,
@@ -90,7 +90,7 @@ _NEAR_BOTTOM = (
     2.05319162663775882187e0,
     1.0,
 )
-_FAR_TOP = (
+FAR_TOP = (
     2.01033439929228813265e-7,
     2.71155556874348757815e-5,
     1.24266094738807843860e-3,
@@ -100,7 +100,7 @@ _FAR_TOP = (
     5.46378491116411436990e0,
     6.65790464350110377720e0,
 )
-_FAR_BOTTOM = (
+FAR_BOTTOM = (
     2.04426310338993978564e-15,
     1.42151175831644588870e-7,
     1.84631831751005468180e-5,
@@ -132,12 +132,12 @@ def inverse_normal(p):  # type: ignore[no-untyped-def]
     """
     q = p - 0.5
     if abs(q) <= 0.425:
-        return q * _ratio(_MIDDLE_TOP, _MIDDLE_BOTTOM, 0.180625 - q * q)
+        return q * _ratio(MIDDLE_TOP, MIDDLE_BOTTOM, 0.180625 - q * q)
     r = math.sqrt(-math.log(min(p, 1.0 - p)))
     if r <= 5.0:
-        z = _ratio(_NEAR_TOP, _NEAR_BOTTOM, r - 1.6)
+        z = _ratio(NEAR_TOP, NEAR_BOTTOM, r - 1.6)
     else:
-        z = _ratio(_FAR_TOP, _FAR_BOTTOM, r - 5.0)
+        z = _ratio(FAR_TOP, FAR_BOTTOM, r - 5.0)
     return -z if q < 0.0 else z
 
 
@@ -168,7 +168,7 @@ def fill_row(kind, a, b, key, row_id, out, start, dim):  # type: ignore[no-untyp
         elif kind == NORMAL:
             value = a + b * inverse_normal(u)
         else:
-            value = a + b * inverse_normal(_TWO_BELOW + _WITHIN_TWO * u)
+            value = a + b * inverse_normal(TWO_BELOW + WITHIN_TWO * u)
         out[start + column] = np.float32(value)
 
 

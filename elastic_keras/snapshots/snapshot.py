@@ -112,6 +112,12 @@ class Snapshot:
                     arrays.pop("ids"), arrays.pop("weights"), _slots(arrays)
                 )
 
+    def ids(self, table: int) -> Iterator[np.ndarray]:
+        """Reads the ids of a table: int64, one array for each of `parts`."""
+        for shard in self.manifest.shards:
+            for entry in shard.tables[table].parts:
+                yield files.read(self.path, entry, ("ids",))["ids"]
+
     def dense(self) -> Dense:
         """Reads the dense parameters, their slots and the states."""
         parts = [

@@ -46,11 +46,17 @@ def check_join(
         raise Refused(
             "FAILED_PRECONDITION",
             "signature: the model differs from the one that the job runs: "
-            + _difference(expected_signature, signature),
+            + difference(expected_signature, signature),
         )
 
 
-def _difference(expected: str, received: str) -> str:
+def difference(expected: str, received: str) -> str:
+    """Says where two signatures differ first, with both values.
+
+    Args:
+        expected: A signature as JSON.
+        received: Another one.
+    """
     try:
         return _first_difference(
             json.loads(expected), json.loads(received), "model"

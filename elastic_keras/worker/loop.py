@@ -12,6 +12,7 @@ from elastic_keras.config import JobConfig
 from elastic_keras.wire.errors import RpcError
 from elastic_keras.wire.proto import master_pb2
 from elastic_keras.worker import callbacks as job_callbacks
+from elastic_keras.worker.batches import unpack
 from elastic_keras.worker.client import PsClient
 from elastic_keras.worker.failures import at_the_start
 from elastic_keras.worker.heartbeat import Heartbeat
@@ -222,6 +223,7 @@ class Worker:
                     threshold_bytes=(
                         self._config.model.embedding_threshold_bytes
                     ),
+                    features_spec=unpack(data.spec).features,
                 )
                 steps = Steps(prepared)
                 steps.try_metrics(batch)

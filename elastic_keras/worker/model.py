@@ -11,8 +11,14 @@ from elastic_keras.config import ConfigError
 from elastic_keras.layers import Embedding
 from elastic_keras.layers.context import ZeroRows, lookup_scope
 from elastic_keras.worker import swap
-from elastic_keras.worker.batches import as_tensors, spec_of, unpack
+from elastic_keras.worker.batches import (
+    as_tensors,
+    open_batch,
+    spec_of,
+    unpack,
+)
 from elastic_keras.worker.describe import Description, describe
+from elastic_keras.worker.features import known_shapes, write_features
 from elastic_keras.worker.misfit import misfit_explained
 from elastic_keras.worker.optimizers import unwrap
 from elastic_keras.worker.recording import Recording
@@ -54,6 +60,7 @@ def prepare(
     sample_batch: Any,
     seed: int,
     threshold_bytes: int,
+    features_spec: Any = None,
 ) -> PreparedModel:
     """Builds a model, makes its large embeddings tables and describes it.
 
@@ -71,6 +78,8 @@ def prepare(
             build the model.
         seed: The job's seed, for the rows' initial values.
         threshold_bytes: Least size of a Keras Embedding that is swapped.
+        features_spec: Spec of all batches' features where it is known; a
+            batch alone does not tell which of its lengths are its own.
 
     Raises:
         ConfigError: The model, or what it uses, cannot run in a job.
@@ -98,12 +107,20 @@ def prepare(
     described = describe(
         model, optimizer, tables, recording.changed, seed, still
     )
+    told = spec if features_spec is None else features_spec
+    signature = dataclasses.replace(
+        described.signature,
+        features=write_features(known_shapes(open_batch(told), spec)),
+    )
     for layer in tables:
         logger.info("%s: a PS table of width %d", layer.name, layer.output_dim)
         if isinstance(layer, Embedding):
             layer.join_job()
     return PreparedModel(
-        model=model, loss=loss, metrics=metrics, **vars(described)
+        model=model,
+        loss=loss,
+        metrics=metrics,
+        **{**vars(described), "signature": signature},
     )
 
 

@@ -135,6 +135,22 @@ def test_python_call(folder):
     assert "mae" in evaluation
 
 
+def test_export(folder, trained):
+    trained.succeeded()
+    (command,) = _commands("elastic_keras export")
+    done = elastic_keras(*command[1:], job_dir=trained.job_dir, folder=folder)
+    assert done.code == 0, done.err
+    (code,) = (text for text in _blocks("python") if "saved_model" in text)
+    served = subprocess.run(
+        [sys.executable, "-I", "-c", code],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "shape=(1, 1), dtype=float32" in served.stdout, served.stderr
+
+
 def test_no_flag_is_made_up():
     from elastic_keras.config import all_options
 
@@ -145,4 +161,4 @@ def test_no_flag_is_made_up():
     named = set(re.findall(r"--([a-z_]+)", _README.read_text()))
     # absl's way to turn a boolean flag off.
     negated = {f"no{name}" for name in known}
-    assert named - known - negated <= {"help"}
+    assert named - known - negated <= {"help", "model"}
