@@ -31,6 +31,8 @@ def shard_results(
             "refused_pushes": status.refused_pushes,
             "duplicate_pushes": status.duplicate_pushes,
             "nonfinite_pushes": status.nonfinite_pushes,
+            "pulled_bytes": status.pulled_bytes,
+            "pushed_bytes": status.pushed_bytes,
         }
         for status in statuses
     ]
