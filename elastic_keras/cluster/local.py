@@ -99,8 +99,12 @@ class LocalLauncher(Launcher):
                 "master": 1,
                 "worker": config.cluster.num_workers,
             }
-            with signals.forwarded(supervisor.interrupt):
-                return supervisor.run(roles)
+            directory.write_token(token)
+            try:
+                with signals.forwarded(supervisor.interrupt):
+                    return supervisor.run(roles)
+            finally:
+                directory.remove_token()
 
 
 def _environment(
