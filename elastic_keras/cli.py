@@ -108,6 +108,12 @@ def _zoo(given: Sequence[str]) -> int:
     return run(given, _parse)
 
 
+def _status(given: Sequence[str]) -> int:
+    from elastic_keras.commands.status import run
+
+    return run(given, _parse)
+
+
 def _version(given: Sequence[str]) -> int:
     versions = [f"elastic_keras {__version__}"]
     for name in ("tensorflow", "keras"):
@@ -121,7 +127,7 @@ def _version(given: Sequence[str]) -> int:
 
 
 def _help(given: Sequence[str]) -> int:
-    if given and given[0] in (*JOB_COMMANDS, "zoo"):
+    if given and given[0] in (*JOB_COMMANDS, *_WITH_HELP):
         return COMMANDS[given[0]].run(["--help"])
     print(_overview())
     return exits.DONE
@@ -135,10 +141,12 @@ COMMANDS: dict[str, Command] = {
     "train": Command("Train a model-zoo module.", _train),
     "evaluate": Command("Evaluate a trained model.", _evaluate),
     "predict": Command("Predict with a trained model.", _predict),
+    "status": Command("Watch a running job.", _status),
     "zoo": Command("List modules, write a new one, or check one.", _zoo),
     "help": Command("Show this, or the help of a command.", _help),
     "version": Command("Show versions.", _version),
 }
+_WITH_HELP = ("status", "zoo")
 _ALIASES = dict.fromkeys(("--help", "-h", "-help", "--helpfull"), "help") | {
     "--version": "version"
 }
