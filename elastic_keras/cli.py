@@ -114,6 +114,12 @@ def _status(given: Sequence[str]) -> int:
     return run(given, _parse)
 
 
+def _inspect(given: Sequence[str]) -> int:
+    from elastic_keras.commands.inspect import run
+
+    return run(given, _parse)
+
+
 def _version(given: Sequence[str]) -> int:
     versions = [f"elastic_keras {__version__}"]
     for name in ("tensorflow", "keras"):
@@ -142,11 +148,12 @@ COMMANDS: dict[str, Command] = {
     "evaluate": Command("Evaluate a trained model.", _evaluate),
     "predict": Command("Predict with a trained model.", _predict),
     "status": Command("Watch a running job.", _status),
+    "inspect": Command("Look into a trained model's tables.", _inspect),
     "zoo": Command("List modules, write a new one, or check one.", _zoo),
     "help": Command("Show this, or the help of a command.", _help),
     "version": Command("Show versions.", _version),
 }
-_WITH_HELP = ("status", "zoo")
+_WITH_HELP = ("status", "inspect", "zoo")
 _ALIASES = dict.fromkeys(("--help", "-h", "-help", "--helpfull"), "help") | {
     "--version": "version"
 }
