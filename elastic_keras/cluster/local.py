@@ -75,7 +75,10 @@ class LocalLauncher(Launcher):
             if on_directory is not None:
                 on_directory(str(directory.path))
             token = secrets.token_hex(32)
-            environment = _environment(os.environ, token, addresses.folder)
+            environment = {
+                **_environment(os.environ, token, addresses.folder),
+                lifeline.TOKEN_FILE: str(directory.token),
+            }
 
             def start(role: str, index: int) -> Process:
                 name = role if role == "master" else f"{role}-{index}"

@@ -191,11 +191,13 @@ def test_no_orphans_after_the_launcher_is_killed(tmp_path, scenario):
     config = json.loads((job_dir / "config.json").read_text())
     folder = os.path.dirname(config["master_address"].removeprefix("unix:"))
     assert os.path.isdir(folder)
+    assert (job_dir / ".token").exists()
     launcher.kill()
     launcher.wait(_PATIENCE)
     # psutil tells a process by its pid and its start time.
     _wait_until(lambda: not any(each.is_running() for each in processes))
     assert not os.path.exists(folder)
+    assert not (job_dir / ".token").exists()
 
 
 def test_directory_of_another_job_is_refused(tmp_path):
