@@ -130,7 +130,7 @@ def _updates(survey: Survey) -> str:
             f"updates ({_COUNTING})"
         )
     return _joined(
-        f"{each.id} ({each.updates:,} times)" for each in survey.most_updated
+        f"{each.id} ({_times(each.updates)})" for each in survey.most_updated
     )
 
 
@@ -167,6 +167,10 @@ def _neighbours(report: RowReport, nearest: Sequence[Neighbour]) -> str:
 def _vector(values: list[float] | float) -> str:
     assert isinstance(values, list)
     return " ".join(f"{value:.6g}" for value in values)
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count:,} times"
 
 
 def _rows(count: int) -> str:
