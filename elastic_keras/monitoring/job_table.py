@@ -139,18 +139,19 @@ def _workers(view: JobView) -> Table:
             _milliseconds(worker.own_seconds),
             _milliseconds(worker.pull_seconds),
             _milliseconds(worker.push_seconds),
-            _state(worker, slowest, view.phase),
+            _state(view, worker, slowest),
         )
     return table
 
 
-def _state(worker: WorkerView, slowest: bool, phase: str) -> Text:
+def _state(view: JobView, worker: WorkerView, slowest: bool) -> Text:
     if not worker.alive:
-        starting = phase == "starting"
+        starting = view.phase == "starting"
         return Text("not there", style="dim" if starting else "red")
     if slowest:
         return Text("slowest", style="yellow")
-    return Text("" if worker.training else "no training task", style="dim")
+    idle = view.phase == "training" and not worker.training
+    return Text("no training task" if idle else "", style="dim")
 
 
 def _shards(view: JobView) -> Table:
