@@ -29,7 +29,15 @@ def table(name, dim, optimizer=0):
     )
 
 
-def take(job_dir, tables, *, num_shards=2, dense=None, optimizers=("adam",)):
+def take(
+    job_dir,
+    tables,
+    *,
+    num_shards=2,
+    dense=None,
+    optimizers=("adam",),
+    config=None,
+):
     """Writes a snapshot in parts of three rows.
 
     Args:
@@ -38,6 +46,7 @@ def take(job_dir, tables, *, num_shards=2, dense=None, optimizers=("adam",)):
         num_shards: Shards that share the rows.
         dense: Values of a dense parameter "kernel".
         optimizers: Names of the optimizers.
+        config: The job that trained it.
     """
     dense = np.empty(0, np.float32) if dense is None else dense
     signature = ModelSignature(
@@ -61,8 +70,8 @@ def take(job_dir, tables, *, num_shards=2, dense=None, optimizers=("adam",)):
             for number, (_, *rows) in enumerate(tables)
         )
         shards.append(ShardEntry(7, 7, (), entry, entries))
-    config = json.loads(JobConfig().to_json())
-    manifest = Manifest("job", 7, 2, signature, config, tuple(shards))
+    raw = json.loads((config or JobConfig()).to_json())
+    manifest = Manifest("job", 7, 2, signature, raw, tuple(shards))
     return Snapshot(folder.commit(place, manifest))
 
 
