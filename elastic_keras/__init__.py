@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from elastic_keras.api import JobFailed, Result, evaluate, predict, train
     from elastic_keras.config import ConfigError
     from elastic_keras.data.reader import DataReader, Metadata, RecordRange
+    from elastic_keras.fit.ps_model import PSModel
     from elastic_keras.zoo.modes import Mode
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "JobFailed",
     "Metadata",
     "Mode",
+    "PSModel",
     "RecordRange",
     "Result",
     "__version__",
@@ -37,6 +39,7 @@ _MODULES = {
     "JobFailed": "elastic_keras.api",
     "Metadata": "elastic_keras.data.reader",
     "Mode": "elastic_keras.zoo.modes",
+    "PSModel": "elastic_keras.fit.ps_model",
     "RecordRange": "elastic_keras.data.reader",
     "Result": "elastic_keras.api",
     "evaluate": "elastic_keras.api",

@@ -76,7 +76,7 @@ class LocalLauncher(Launcher):
                 on_directory(str(directory.path))
             token = secrets.token_hex(32)
             environment = {
-                **_environment(os.environ, token, addresses.folder),
+                **process_environment(os.environ, token, addresses.folder),
                 lifeline.TOKEN_FILE: str(directory.token),
             }
 
@@ -110,7 +110,7 @@ class LocalLauncher(Launcher):
                 directory.remove_token()
 
 
-def _environment(
+def process_environment(
     base: Mapping[str, str], token: str, sockets: str
 ) -> dict[str, str]:
     """Returns the environment of a job's processes."""

@@ -39,6 +39,8 @@ class JobCallbacks:
             batch for which the model says so.
         running: The logs of training batches and of test batches, which
             begin anew with the epoch and the evaluation.
+        verbose: What callbacks find in `params`, as in Keras.
+        steps: Batches of an epoch, likewise.
     """
 
     def __init__(
@@ -52,6 +54,8 @@ class JobCallbacks:
         refresh: Callable[[], None],
         stop_training: Callable[[], None],
         running: tuple[RunningLogs, RunningLogs],
+        verbose: int = 0,
+        steps: int | None = None,
     ) -> None:
         self._model = model
         self._optimizers = optimizers
@@ -70,7 +74,7 @@ class JobCallbacks:
         model.compile(optimizer=optimizers[0], auto_scale_loss=False)
         model.stop_training = False
         self._callbacks = callbacks
-        self._epochs = epochs
+        self._params = {"epochs": epochs, "verbose": verbose, "steps": steps}
 
     @functools.cached_property
     def _list(self) -> keras.callbacks.CallbackList:
@@ -80,9 +84,7 @@ class JobCallbacks:
             add_history=False,
             add_progbar=False,
             model=self._model,
-            epochs=self._epochs,
-            verbose=0,
-            steps=None,
+            **self._params,
         )
 
     def train_batch_begin(self) -> None:

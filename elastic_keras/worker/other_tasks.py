@@ -90,7 +90,7 @@ class OtherTasks:
         metrics.reset()
         batches = examples = 0
         hooks = self._test_hooks()
-        for batch, pulled in self._pulled(opened.batches()):
+        for batch, pulled in pulled_ahead(self._client, opened.batches()):
             self._computing.assign(pulled.dense)
             if hooks is not None:
                 with self._hook("on_test_batch_begin"):
@@ -116,7 +116,7 @@ class OtherTasks:
         opened = self._open_data(task)
         self._predicting.begin()
         batches = examples = 0
-        for batch, pulled in self._pulled(opened.batches()):
+        for batch, pulled in pulled_ahead(self._client, opened.batches()):
             self._computing.assign(pulled.dense)
             with self._watchdog.watch("a prediction step"):
                 self._predicting.add(
@@ -157,16 +157,22 @@ class OtherTasks:
         # A callback may have a lot to do, to write a model or a plot.
         return self._watchdog.watch(f"the callbacks' {name}", may_last=True)
 
-    def _pulled(
-        self, batches: Iterator[items.Batch]
-    ) -> Iterator[tuple[items.Batch, Pulled]]:
-        """Pulls for the next batch while the present one is computed."""
-        with ThreadPoolExecutor(1, "read") as pool:
-            ahead = None
-            for batch in batches:
-                pull = pool.submit(self._client.pull, batch.ids)
-                if ahead is not None:
-                    yield ahead[0], ahead[1].result()
-                ahead = (batch, pull)
+
+def pulled_ahead(
+    client: PsClient, batches: Iterator[items.Batch]
+) -> Iterator[tuple[items.Batch, Pulled]]:
+    """Pulls for the next batch while the present one is computed.
+
+    Args:
+        client: The shards, which are only read.
+        batches: The batches.
+    """
+    with ThreadPoolExecutor(1, "read") as pool:
+        ahead = None
+        for batch in batches:
+            pull = pool.submit(client.pull, batch.ids)
             if ahead is not None:
                 yield ahead[0], ahead[1].result()
+            ahead = (batch, pull)
+        if ahead is not None:
+            yield ahead[0], ahead[1].result()

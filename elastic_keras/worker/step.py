@@ -56,17 +56,23 @@ class Steps:
 
     Args:
         prepared: The model.
+        metrics: Those of training and of evaluation; `None` makes them by
+            the module's `eval_metrics_fn`.
     """
 
-    def __init__(self, prepared: PreparedModel) -> None:
+    def __init__(
+        self,
+        prepared: PreparedModel,
+        metrics: tuple[MetricSet, MetricSet] | None = None,
+    ) -> None:
         self.prepared = prepared
         names = list(getattr(prepared.model, "output_names", None) or [])
         self._loss = (
             None if prepared.loss is None else make_loss(prepared.loss, names)
         )
-        self.train_metrics, self.evaluation_metrics = metric_sets(
-            prepared.metrics, names
-        )
+        if metrics is None:
+            metrics = metric_sets(prepared.metrics, names)
+        self.train_metrics, self.evaluation_metrics = metrics
         self._dense = FlatVariables(prepared.dense)
         self._states = FlatVariables(prepared.states)
         self._scaling = LossScaling(prepared.loss_scale)

@@ -8,8 +8,10 @@ import shlex
 import subprocess
 import sys
 
+import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from tests.end_to_end.harness import elastic_keras
 
@@ -50,15 +52,67 @@ def folder(tmp_path_factory):
     return made
 
 
-def test_shell_command(folder):
-    command = shlex.split(_blocks("")[1].replace("\\\n", ""))
-    assert command[:2] == ["elastic_keras", "train"]
-    done = elastic_keras(
+@pytest.fixture(scope="module", name="trained")
+def _trained(folder):
+    """The README's job."""
+    (command,) = _commands("elastic_keras train")
+    return elastic_keras(
         *command[1:], job_dir=folder / "runs" / "ratings", folder=folder
     )
+
+
+def _commands(beginning):
+    """Returns the commands of the shell block that begins so."""
+    (block,) = (b for b in _blocks("") if b.startswith(beginning))
+    lines = block.replace("\\\n", "").splitlines()
+    return [shlex.split(line) for line in lines]
+
+
+def test_shell_command(trained):
+    done = trained
     result = done.succeeded()
     assert result["records_trained"] == 900
     assert result["evaluation"]["mae"] < 2.0
+
+
+def test_commands_on_a_trained_model(folder, trained):
+    trained.succeeded()
+    (folder / "new.csv").write_text((folder / "held_out.csv").read_text())
+    evaluate, predict = _commands("elastic_keras evaluate")
+    # Nothing is said of data: it takes the job's own.
+    done = elastic_keras(*evaluate[1:], job_dir=trained.job_dir, folder=folder)
+    assert done.code == 0, done.err
+    found = float(re.search(r"mae ([\d.]+)", done.out)[1])
+    trained_mae = trained.result["evaluation"]["mae"]
+    assert found == pytest.approx(trained_mae, rel=1e-4)
+    done = elastic_keras(*predict[1:], job_dir=trained.job_dir, folder=folder)
+    assert done.code == 0, done.err
+    assert "predictions: predictions.npz (100 examples)" in done.out
+    (block,) = (text for text in _blocks("python") if "ek.predict" in text)
+    code = f"{block}\nprint(sorted(metrics), stars.shape)"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "['loss', 'mae'] (100, 1)" in done.stdout, done.stderr
+
+
+def test_a_script_without_a_module():
+    (block,) = (text for text in _blocks("python") if "PSModel" in text)
+    ids = keras.Input((), dtype="int64")
+    rows = keras.layers.Embedding(2**17, 4)(ids)
+    output = keras.layers.Dense(1, activation="sigmoid")(rows)
+    arrays = np.arange(100) % 7, np.arange(100) % 2
+    names = {
+        "model": keras.Model(ids, output),
+        "dataset": tf.data.Dataset.from_tensor_slices(arrays).batch(10),
+    }
+    exec(block, names)
+    assert len(names["history"].history["val_accuracy"]) == 2
+    assert type(names["model"].layers[1]) is keras.layers.Embedding
 
 
 def test_python_call(folder):

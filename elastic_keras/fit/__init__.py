@@ -1,0 +1,1 @@
+"""Training through shards for people with a script and no module."""
