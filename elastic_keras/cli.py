@@ -119,6 +119,18 @@ def _zoo(given: Sequence[str]) -> int:
     return run(given, _parse)
 
 
+def _status(given: Sequence[str]) -> int:
+    from elastic_keras.commands.status import run
+
+    return run(given, _parse)
+
+
+def _inspect(given: Sequence[str]) -> int:
+    from elastic_keras.commands.inspect import run
+
+    return run(given, _parse)
+
+
 def _version(given: Sequence[str]) -> int:
     versions = [f"elastic_keras {__version__}"]
     for name in ("tensorflow", "keras"):
@@ -132,7 +144,7 @@ def _version(given: Sequence[str]) -> int:
 
 
 def _help(given: Sequence[str]) -> int:
-    if given and given[0] in (*JOB_COMMANDS, "zoo"):
+    if given and given[0] in (*JOB_COMMANDS, *_WITH_HELP):
         return COMMANDS[given[0]].run(["--help"])
     print(_overview())
     return exits.DONE
@@ -147,10 +159,13 @@ COMMANDS: dict[str, Command] = {
     "evaluate": Command("Evaluate a trained model.", _evaluate),
     "predict": Command("Predict with a trained model.", _predict),
     "export": Command("Export a trained model to serve it.", _export),
+    "status": Command("Watch a running job.", _status),
+    "inspect": Command("Look into a trained model's tables.", _inspect),
     "zoo": Command("List modules, write a new one, or check one.", _zoo),
     "help": Command("Show this, or the help of a command.", _help),
     "version": Command("Show versions.", _version),
 }
+_WITH_HELP = ("status", "inspect", "zoo")
 _ALIASES = dict.fromkeys(("--help", "-h", "-help", "--helpfull"), "help") | {
     "--version": "version"
 }

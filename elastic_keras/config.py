@@ -395,6 +395,14 @@ class MonitoringOptions(_Checked):
         "The progress line; auto: rich on a terminal, else plain lines.",
         choices=("auto", "rich", "plain", "none"),
     )
+    metrics_port: int = option(
+        0,
+        "Port of this host's loopback at which the master serves metrics for "
+        "Prometheus; 0 opens none.",
+        minimum=0,
+        maximum=65535,
+        commands=_TRAINING,
+    )
 
 
 @dataclasses.dataclass(frozen=True)

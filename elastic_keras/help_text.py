@@ -88,6 +88,15 @@ def option_lines(
     return lines
 
 
+def option_help(options: Iterable[dataclasses.Field[Any]]) -> list[str]:
+    """Returns the help of options that are in no group.
+
+    Args:
+        options: The options, in order.
+    """
+    return [line for field in options for line in _flag_lines(field)]
+
+
 def _flag_lines(field: dataclasses.Field[Any]) -> list[str]:
     choices, unit = field.metadata["choices"], field.metadata["unit"]
     if isinstance(field.default, bool):

@@ -12,6 +12,7 @@ from elastic_keras.data.errors import DataError
 from elastic_keras.data.file_reader import FileReader
 from elastic_keras.exports.destination import check_output, read_formats
 from elastic_keras.master.ranges import check_options
+from elastic_keras.monitoring.metrics_server import MetricsServer
 from elastic_keras.zoo.location import Location, locate
 from elastic_keras.zoo.names import near_misses
 from elastic_keras.zoo.params import parse_params
@@ -25,7 +26,8 @@ def check(config: JobConfig) -> None:
 
     Raises:
         ConfigError: There is no such module or file, a file that cannot be
-            read, or options that contradict one another.
+            read, options that contradict one another, or a port that is
+            taken.
     """
     locate(config.model)
     check_options(config)
@@ -33,6 +35,7 @@ def check(config: JobConfig) -> None:
         check_output(config.output.output)
         read_formats(config.output.formats)
     check_inputs(config)
+    _check_metrics_port(config.monitoring.metrics_port)
 
 
 def check_inputs(config: JobConfig) -> None:
@@ -82,6 +85,11 @@ def warnings(config: JobConfig) -> list[str]:
             f"max_staleness={config.staleness.max_staleness}"
         )
     return found
+
+
+def _check_metrics_port(port: int) -> None:
+    if port:
+        MetricsServer(port, "", str).close()
 
 
 def _repeatable(config: JobConfig) -> bool:

@@ -121,6 +121,8 @@ def _untrained(command: str, snapshot: Snapshot) -> JobConfig:
         training=TrainingOptions(),
         staleness=StalenessOptions(),
         snapshots=SnapshotOptions(),
+        # Another job may have the port by now.
+        monitoring=dataclasses.replace(saved.monitoring, metrics_port=0),
         output=OutputOptions(),
         job_id="",
         master_address="",

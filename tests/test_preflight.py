@@ -1,6 +1,7 @@
 """Wrong use that is told before anything is started or written."""
 
 import os
+import socket
 import subprocess
 import sys
 
@@ -24,6 +25,15 @@ def folder(tmp_path, monkeypatch):
     os.mkfifo(tmp_path / "pipe.csv")
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+def test_a_taken_port_for_metrics(folder, capsys):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        words = f"Port {port} cannot be used: Address already in use"
+        _refused(folder, capsys, words, metrics_port=port)
 
 
 @pytest.mark.parametrize("name", ["training_data", "validation_data"])

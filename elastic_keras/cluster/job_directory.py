@@ -30,6 +30,40 @@ class JobDirectory:
         """Returns the log file of a process, e.g. `worker-0`."""
         return self.path / "logs" / f"{process}.log"
 
+    @property
+    def token(self) -> pathlib.Path:
+        """Where the job's token is while it runs, for its owner only."""
+        return self.path / ".token"
+
+    def read_token(self) -> str:
+        """Returns the job's token; empty for a job that does not run.
+
+        Raises:
+            ConfigError: It may not be read.
+        """
+        try:
+            return self.token.read_text()
+        except FileNotFoundError:
+            return ""
+        except OSError as error:
+            raise ConfigError(
+                "Only the user who started a job may ask it: "
+                f"{error.strerror}. Received: job_dir={str(self.path)!r}"
+            ) from error
+
+    def write_token(self, token: str) -> None:
+        """Writes the job's token, for commands that ask its master."""
+        # With this mode from the beginning: nobody may read it meanwhile.
+        descriptor = os.open(
+            self.token, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600
+        )
+        with open(descriptor, "w") as file:
+            file.write(token)
+
+    def remove_token(self) -> None:
+        """Removes the token of a job that is over."""
+        self.token.unlink(missing_ok=True)
+
     def write_config(self, config: JobConfig) -> None:
         """Writes config.json, from which each process reads its job."""
         self._write("config.json", config.to_json())

@@ -1,5 +1,6 @@
 """A process of a job ends when its launcher is gone."""
 
+import contextlib
 import os
 import shutil
 import signal
@@ -9,6 +10,8 @@ import threading
 ENABLED = "EK_LIFELINE"
 # The folder of the job's sockets, which the launcher made.
 SOCKETS = "EK_SOCKETS"
+# The file with the job's token, which the launcher wrote.
+TOKEN_FILE = "EK_TOKEN_FILE"
 _GRACE_SECONDS = 5.0
 
 
@@ -18,8 +21,8 @@ def watch_parent() -> None:
     The launcher holds the write end of each process's stdin; the kernel
     closes it however the launcher dies. Then this process gets a SIGTERM
     and, should it still be there 5 seconds later, a SIGKILL. The folder of
-    the job's sockets is removed in the launcher's stead. Nothing happens on
-    a terminal or where the launcher did not ask for it.
+    the job's sockets and its token are removed in the launcher's stead.
+    Nothing happens on a terminal or where the launcher did not ask for it.
     """
     if os.environ.get(ENABLED) != "1" or sys.stdin is None:
         return
@@ -45,6 +48,9 @@ def _wait_for_end(descriptor: int) -> None:
     # first removes them: any of the others may have been killed as well.
     if folder := os.environ.get(SOCKETS):
         shutil.rmtree(folder, ignore_errors=True)
+    if token := os.environ.get(TOKEN_FILE):
+        with contextlib.suppress(OSError):
+            os.remove(token)
     pid = os.getpid()
     os.kill(pid, signal.SIGTERM)
     threading.Event().wait(_GRACE_SECONDS)

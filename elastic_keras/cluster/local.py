@@ -75,9 +75,10 @@ class LocalLauncher(Launcher):
             if on_directory is not None:
                 on_directory(str(directory.path))
             token = secrets.token_hex(32)
-            environment = process_environment(
-                os.environ, token, addresses.folder
-            )
+            environment = {
+                **process_environment(os.environ, token, addresses.folder),
+                lifeline.TOKEN_FILE: str(directory.token),
+            }
 
             def start(role: str, index: int) -> Process:
                 name = role if role == "master" else f"{role}-{index}"
@@ -101,8 +102,12 @@ class LocalLauncher(Launcher):
                 "master": 1,
                 "worker": config.cluster.num_workers,
             }
-            with signals.forwarded(supervisor.interrupt):
-                return supervisor.run(roles)
+            directory.write_token(token)
+            try:
+                with signals.forwarded(supervisor.interrupt):
+                    return supervisor.run(roles)
+            finally:
+                directory.remove_token()
 
 
 def process_environment(

@@ -9,7 +9,13 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from elastic_keras.config import ConfigError, JobConfig
-from elastic_keras.master import end_checks, result, status, view
+from elastic_keras.master import (
+    describe,
+    end_checks,
+    result,
+    status,
+    view,
+)
 from elastic_keras.master.announcer import Announcer
 from elastic_keras.master.changes import Changes
 from elastic_keras.master.dispatch import Dispatch
@@ -19,6 +25,7 @@ from elastic_keras.master.member_gate import MemberGate
 from elastic_keras.master.membership import Membership
 from elastic_keras.master.monitor import Monitor
 from elastic_keras.master.outcome import JobEnd, failed
+from elastic_keras.master.paces import Paces
 from elastic_keras.master.ranges import JobRanges
 from elastic_keras.master.reading import ReadingFlow
 from elastic_keras.master.reserving import Reserving
@@ -93,8 +100,10 @@ class Job:
             max_nonfinite=training.max_nonfinite_pushes,
             tick_seconds=min(0.5, cluster.heartbeat_secs),
             landing_seconds=landing_seconds,
+            clock=clock,
         )
         self.stats = HeartbeatStats()
+        self.paces = Paces()
         self.history = History()
         self.flow: JobFlow | None = None
         # In place of `flow` in a job that trains nothing.
@@ -161,9 +170,12 @@ class Job:
         self.dispatch.beat(request.worker)
         if request.stop_training:
             self.dispatch.stop_training()
-        self.stats.add(info.index, request, self._clock())
+        now = self._clock()
+        self.stats.add(info.index, request, now)
+        self.paces.add(info.index, request, now)
         if self.flow is not None and self.flow.evaluation.running:
             self.stats.rest()
+            self.paces.rest()
         self._changes.notify()
         return master_pb2.HeartbeatReply(
             stop=self.over,
@@ -201,6 +213,10 @@ class Job:
     def status(self) -> master_pb2.JobStatus:
         """Returns how the job stands."""
         return view.status(self)
+
+    def describe(self) -> master_pb2.JobDescription:
+        """Returns how the job stands, and each worker and shard."""
+        return describe.describe(self)
 
     async def watch(self) -> AsyncIterator[master_pb2.JobStatus]:
         """Yields the status when it changes, at most 4 times a second.

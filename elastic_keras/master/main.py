@@ -13,6 +13,7 @@ from elastic_keras.cluster.arguments import (
 from elastic_keras.cluster.exits import ERROR_PREFIX, run_main
 from elastic_keras.cluster.lifeline import watch_parent
 from elastic_keras.config import ConfigError, JobConfig
+from elastic_keras.master import metrics
 from elastic_keras.master.job import Job
 from elastic_keras.master.ranges import scan
 from elastic_keras.master.reporting import Reporting
@@ -37,13 +38,20 @@ def _main() -> None:
 
 
 async def _serve(config: JobConfig, job_dir: str) -> None:
+    token = os.environ.get("EK_JOB_TOKEN", "")
+    shards = Shards(config, token)
+    job = Job(config, job_dir, shards, scan=scan)
+    with metrics.served(job, config.monitoring.metrics_port):
+        await _run(job, token)
+    await shards.close()
+
+
+async def _run(job: Job, token: str) -> None:
+    config, job_dir = job.config, job.job_dir
     told = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, told.set)
-    token = os.environ.get("EK_JOB_TOKEN", "")
-    shards = Shards(config, token)
-    job = Job(config, job_dir, shards, scan=scan)
     server = rpc.make_server(
         MasterServicer(job),
         master_pb2.DESCRIPTOR.services_by_name["Master"],
@@ -80,7 +88,6 @@ async def _serve(config: JobConfig, job_dir: str) -> None:
     except asyncio.TimeoutError:
         _LOGGER.warning("Nobody ended this process; it ends by itself")
     await server.stop(_GRACE_SECONDS)
-    await shards.close()
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable
 
 from elastic_keras.master import end_checks, staleness
@@ -10,6 +11,7 @@ from elastic_keras.master.dispatch import Dispatch
 from elastic_keras.master.outcome import failed
 from elastic_keras.master.shards import ShardCalls
 from elastic_keras.master.side_tasks import wait_until
+from elastic_keras.master.traffic import Traffic
 from elastic_keras.wire.errors import RpcError
 from elastic_keras.wire.proto import ps_pb2
 
@@ -29,6 +31,7 @@ class Monitor:
         tick_seconds: Pause between looks at the heartbeats.
         landing_seconds: What a worker sent before it died has reached a
             shard within this time.
+        clock: Seconds, from any origin.
     """
 
     def __init__(
@@ -40,6 +43,7 @@ class Monitor:
         max_nonfinite: int,
         tick_seconds: float,
         landing_seconds: float,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._dispatch = dispatch
         self._shards = shards
@@ -47,9 +51,11 @@ class Monitor:
         self._max_nonfinite = max_nonfinite
         self._tick_seconds = tick_seconds
         self._landing_seconds = landing_seconds
+        self._clock = clock
         self._tasks: list[asyncio.Task[None]] = []
         self.statuses: list[ps_pb2.ShardStatus] = []
         self.staleness = staleness.Staleness()
+        self.traffic = Traffic()
 
     def start(self) -> None:
         """Starts watching."""
@@ -79,6 +85,7 @@ class Monitor:
         """
         self.statuses = await self._shards.status(patience=patience)
         self.staleness = staleness.total(self.statuses)
+        self.traffic.add(self.statuses, self._clock())
         self._changes.notify()
 
     def check_nonfinite(self) -> None:

@@ -1,12 +1,12 @@
 """JOB_DIR/result.json: what a job leaves for people and programs."""
 
 import json
-import math
 import os
 import pathlib
 from collections.abc import Sequence
 from typing import Any
 
+from elastic_keras.monitoring import strict_json
 from elastic_keras.wire.proto import ps_pb2
 
 
@@ -31,6 +31,8 @@ def shard_results(
             "refused_pushes": status.refused_pushes,
             "duplicate_pushes": status.duplicate_pushes,
             "nonfinite_pushes": status.nonfinite_pushes,
+            "pulled_bytes": status.pulled_bytes,
+            "pushed_bytes": status.pushed_bytes,
         }
         for status in statuses
     ]
@@ -67,15 +69,5 @@ def write(job_dir: str, result: dict[str, Any]) -> None:
     """
     path = pathlib.Path(job_dir) / "result.json"
     temporary = path.with_name(".result.json.new")
-    temporary.write_text(json.dumps(_strict(result), indent=2) + "\n")
+    temporary.write_text(strict_json.dumps(result) + "\n")
     os.replace(temporary, path)
-
-
-def _strict(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _strict(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_strict(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value

@@ -97,6 +97,12 @@ class MasterServicer:
         async for status in self._job.watch():
             yield status
 
+    async def DescribeJob(  # noqa: N802
+        self, request: tensor_pb2.Empty
+    ) -> master_pb2.JobDescription:
+        """Tells how the job stands, and each worker and shard."""
+        return self._job.describe()
+
     async def StopJob(  # noqa: N802
         self, request: master_pb2.StopJobRequest
     ) -> tensor_pb2.Empty:

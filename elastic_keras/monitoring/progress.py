@@ -185,7 +185,7 @@ def describe(status: master_pb2.JobStatus) -> list[str]:
     plural = "" if status.workers_alive == 1 else "s"
     parts.append(f"{status.workers_alive} worker{plural}")
     if status.seconds_left > 0 and status.phase not in _FINAL:
-        parts.append(f"{_duration(status.seconds_left)} left")
+        parts.append(f"{duration(status.seconds_left)} left")
     return parts
 
 
@@ -197,7 +197,8 @@ def _values(values: Mapping[str, float], prefix: str) -> list[str]:
     ]
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
+    """Returns a time as people say it, e.g. `3m05s`."""
     whole = int(seconds + 0.5)
     if whole < 60:
         return f"{whole}s"

@@ -50,3 +50,9 @@ class Pulled:
     dense: np.ndarray | None
     states: np.ndarray | None
     dense_version: int
+
+    @property
+    def nbytes(self) -> int:
+        """Size of all values."""
+        arrays = (*self.rows, self.dense, self.states)
+        return sum(array.nbytes for array in arrays if array is not None)

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Sequence
 
 from elastic_keras.config import StalenessOptions
-from elastic_keras.ps.answers import Outcome, PushResult
+from elastic_keras.ps.answers import Outcome, Pulled, PushResult
 from elastic_keras.ps.errors import BadRequestError
 from elastic_keras.ps.ledger import Ledger
 from elastic_keras.ps.parameters import Parameters
@@ -30,6 +30,8 @@ class Books:
         self._ledger = Ledger()
         self._finalized = 0
         self._duplicates = 0
+        self._pulled_bytes = 0
+        self._pushed_bytes = 0
 
     @property
     def version(self) -> int:
@@ -115,6 +117,14 @@ class Books:
             if push is not None:
                 self._ledger.add(*push.key, push.examples)
                 self._staleness.finish(push.member, push.step)
+                if push.gradients is not None:
+                    self._pushed_bytes += push.gradients.nbytes
+
+    def count_pull(self, pulled: Pulled) -> None:
+        """Counts the bytes of a pull."""
+        size = pulled.nbytes
+        with self._lock:
+            self._pulled_bytes += size
 
     def count_finalized(self) -> None:
         """Counts that parameters became their averages."""
@@ -137,4 +147,6 @@ class Books:
                 self._staleness,
                 self._ledger,
                 duplicates=self._duplicates,
+                pulled_bytes=self._pulled_bytes,
+                pushed_bytes=self._pushed_bytes,
             )

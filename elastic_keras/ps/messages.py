@@ -208,6 +208,8 @@ def status(
         learning_rate=report.learning_rate,
         signature_sha256=report.signature_sha256,
         uses_ema=report.uses_ema,
+        pulled_bytes=report.pulled_bytes,
+        pushed_bytes=report.pushed_bytes,
     )
     for table in report.tables:
         message.tables.add(name=table.name, rows=table.rows, bytes=table.nbytes)

@@ -45,6 +45,12 @@ class Gradients:
     dense: np.ndarray
     state_deltas: np.ndarray
 
+    @property
+    def nbytes(self) -> int:
+        """Size of all gradients and changes."""
+        rows = sum(rows.gradients.nbytes for rows in self.rows)
+        return rows + self.dense.nbytes + self.state_deltas.nbytes
+
 
 @dataclasses.dataclass(frozen=True)
 class Push:

@@ -292,7 +292,9 @@ class Shard:
         rows = [
             parameters.read_rows(table, ids, empty) for table, ids in tables
         ]
-        return Pulled(version, iterations, rows, dense, states, newest)
+        pulled = Pulled(version, iterations, rows, dense, states, newest)
+        self._books.count_pull(pulled)
+        return pulled
 
     def push(self, push: Push) -> PushResult:
         """Takes a batch's gradients.

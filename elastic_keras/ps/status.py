@@ -39,6 +39,8 @@ class ShardReport:
         learning_rate: Present rate of the model's first optimizer.
         signature_sha256: Fingerprint of the model; empty before a join.
         uses_ema: Whether an optimizer keeps averages of parameters.
+        pulled_bytes: Parameters handed out, as float32.
+        pushed_bytes: Gradients taken, as float32.
     """
 
     version: int
@@ -58,6 +60,8 @@ class ShardReport:
     learning_rate: float
     signature_sha256: str
     uses_ema: bool
+    pulled_bytes: int
+    pushed_bytes: int
 
 
 def report_tables(parameters: Parameters | None) -> tuple[TableReport, ...]:
@@ -77,6 +81,8 @@ def make_report(
     ledger: Ledger,
     *,
     duplicates: int,
+    pulled_bytes: int,
+    pushed_bytes: int,
 ) -> ShardReport:
     """Collects what a shard reports.
 
@@ -86,6 +92,8 @@ def make_report(
         staleness: Its staleness.
         ledger: Its ledger.
         duplicates: Pushes of batches that the ledger held.
+        pulled_bytes: Parameters handed out, as float32.
+        pushed_bytes: Gradients taken, as float32.
     """
     nbytes, iterations, rate = 0, 0, 0.0
     fingerprint, ema = "", False
@@ -114,4 +122,6 @@ def make_report(
         learning_rate=rate,
         signature_sha256=fingerprint,
         uses_ema=ema,
+        pulled_bytes=pulled_bytes,
+        pushed_bytes=pushed_bytes,
     )

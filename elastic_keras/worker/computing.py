@@ -74,12 +74,15 @@ class TrainComputing:
         self, train: items.TrainBatch, pulled: Pulled, *, again: bool
     ) -> StepGradients:
         """Computes a batch's gradients; see `pipeline.Computing`."""
+        began = time.monotonic()
         hooks = self.hooks
         if hooks is None or again or not hooks.wants_train_batches:
-            return self._compute(train.batch, pulled, again)
-        hooks.train_batch_begin()
-        gradients = self._compute(train.batch, pulled, again)
-        hooks.train_batch_end(self._running.result())
+            gradients = self._compute(train.batch, pulled, again)
+        else:
+            hooks.train_batch_begin()
+            gradients = self._compute(train.batch, pulled, again)
+            hooks.train_batch_end(self._running.result())
+        self._stats.add_computing(time.monotonic() - began)
         return gradients
 
     def end_task(self) -> master_pb2.MetricStates:

@@ -27,6 +27,11 @@ class WorkerStats:
             self._request.examples += examples
             self._request.loss_sum += loss
 
+    def add_computing(self, seconds: float) -> None:
+        """Counts time in a training step and the callbacks around it."""
+        with self._lock:
+            self._request.computing_seconds += seconds
+
     def add_pull(self, seconds: float, received: int) -> None:
         """Counts one pull from all shards: its time and bytes."""
         with self._lock:

@@ -1,6 +1,7 @@
 """The job directory as the launcher makes it."""
 
 import json
+import stat
 
 import pytest
 
@@ -19,6 +20,19 @@ def test_made_with_its_logs(tmp_path):
     assert read == config
     directory.write_restarts({"worker": 2})
     assert json.loads((path / "restarts.json").read_text()) == {"worker": 2}
+
+
+def test_the_token_is_for_its_owner(tmp_path):
+    directory = make_job_directory(
+        JobConfig.from_options(job_dir=str(tmp_path / "job"))
+    )
+    assert directory.read_token() == ""
+    directory.write_token("secret")
+    assert directory.read_token() == "secret"
+    assert stat.S_IMODE(directory.token.stat().st_mode) == 0o600
+    directory.remove_token()
+    directory.remove_token()
+    assert directory.read_token() == ""
 
 
 def test_new_names_are_made_up_under_runs(tmp_path, monkeypatch):

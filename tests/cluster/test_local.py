@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import signal
+import stat
 import subprocess
 import sys
 import threading
@@ -75,7 +76,7 @@ def test_job_succeeds_and_leaves_nothing_behind(tmp_path, transport):
         assert not os.path.exists(address.removeprefix("unix:"))
 
 
-def test_token_is_in_no_file_and_on_no_command_line(tmp_path):
+def test_token_is_in_one_private_file_and_on_no_command_line(tmp_path):
     job_dir = tmp_path / "job"
     launcher = _launch("endless", job_dir)
     processes = _processes(job_dir)
@@ -83,10 +84,13 @@ def test_token_is_in_no_file_and_on_no_command_line(tmp_path):
     assert len(token) >= 32
     assert all(each.environ()["EK_JOB_TOKEN"] == token for each in processes)
     assert not any(token in " ".join(each.cmdline()) for each in processes)
-    for path in job_dir.rglob("*"):
-        assert path.is_dir() or token not in path.read_text()
+    files = [path for path in job_dir.rglob("*") if path.is_file()]
+    holders = [path for path in files if token in path.read_text()]
+    assert holders == [job_dir / ".token"]
+    assert stat.S_IMODE(holders[0].stat().st_mode) == 0o600
     launcher.send_signal(signal.SIGINT)
     assert launcher.wait(_PATIENCE) == 130
+    assert not holders[0].exists()
 
 
 def test_wrong_use_in_one_worker_ends_the_job(tmp_path):
@@ -187,11 +191,13 @@ def test_no_orphans_after_the_launcher_is_killed(tmp_path, scenario):
     config = json.loads((job_dir / "config.json").read_text())
     folder = os.path.dirname(config["master_address"].removeprefix("unix:"))
     assert os.path.isdir(folder)
+    assert (job_dir / ".token").exists()
     launcher.kill()
     launcher.wait(_PATIENCE)
     # psutil tells a process by its pid and its start time.
     _wait_until(lambda: not any(each.is_running() for each in processes))
     assert not os.path.exists(folder)
+    assert not (job_dir / ".token").exists()
 
 
 def test_directory_of_another_job_is_refused(tmp_path):

@@ -65,7 +65,7 @@ def _commands(beginning):
     """Returns the commands of the shell block that begins so."""
     (block,) = (b for b in _blocks("") if b.startswith(beginning))
     lines = block.replace("\\\n", "").splitlines()
-    return [shlex.split(line) for line in lines]
+    return [shlex.split(line, comments=True) for line in lines]
 
 
 def test_shell_command(trained):
@@ -151,13 +151,35 @@ def test_export(folder, trained):
     assert "shape=(1, 1), dtype=float32" in served.stdout, served.stderr
 
 
-def test_no_flag_is_made_up():
+def test_commands_that_look(folder, trained):
+    trained.succeeded()
+    found = []
+    for command in _commands("elastic_keras status"):
+        done = elastic_keras(
+            *command[1:], job_dir=trained.job_dir, folder=folder
+        )
+        assert done.code == 0, done.err
+        found.append(" ".join(done.out.split()))
+    status, raw, tables, row = found
+    assert "succeeded not running" in status
+    assert json.loads(raw)["records_done"] == 900
+    assert "table movies: 30 rows of 16" in tables
+    assert "id 17 of table movies" in row
+    assert "neighbours" in row
+
+
+def test_no_flag_is_made_up(capsys):
+    from elastic_keras import cli
     from elastic_keras.config import all_options
 
     known = {field.name for _, field in all_options()}
     for script in (_README.parent / "scripts").glob("*.py"):
         text = script.read_text()
         known.update(re.findall(r'flags\.DEFINE_\w+\(\s*"(\w+)"', text))
+    for command in ("status", "inspect"):
+        assert cli.main([command, "--help"]) == 0
+        text = capsys.readouterr().out
+        known.update(re.findall(r"^  --(?:\[no\])?([a-z_]+)", text, re.M))
     named = set(re.findall(r"--([a-z_]+)", _README.read_text()))
     # absl's way to turn a boolean flag off.
     negated = {f"no{name}" for name in known}

@@ -85,7 +85,9 @@ def read(shard: Shard):
         shard._books._ledger.to_state(),
         len(shard._buffer),
         # The memory in use depends on what the kernel has paged in.
-        dataclasses.replace(shard.report(), nbytes=0, tables=()),
+        dataclasses.replace(
+            shard.report(), nbytes=0, tables=(), pulled_bytes=0
+        ),
     )
 
 

@@ -38,6 +38,19 @@ def test_reads_create_nothing():
     assert [t.rows for t in shard.report().tables] == [0, 0]
 
 
+def test_bytes_are_counted_both_ways():
+    shard = make_shard()
+    pulled = shard.pull([(0, np.arange(5))])
+    # Dense parameters and states, and five rows of two.
+    assert shard.report().pulled_bytes == 4 * (6 + 3 + 5 * 2)
+    shard.pull([(1, np.arange(2))], dense_version=pulled.dense_version)
+    assert shard.report().pulled_bytes == 4 * (19 + 2 * 3)
+    shard.push(make_push(what=gradients([5, 6])))
+    # A duplicate is not taken.
+    shard.push(make_push(what=gradients([5, 6])))
+    assert shard.report().pushed_bytes == 4 * (6 + 3 + 2 * 2)
+
+
 def test_dense_is_left_out_where_the_caller_has_the_newest():
     shard = make_shard()
     first = shard.pull([])

@@ -12,10 +12,11 @@ from google.protobuf.internal import builder as _builder
 _sym_db = _symbol_database.Default()
 
 
+from elastic_keras.wire.proto import ps_pb2 as elastic__keras_dot_wire_dot_proto_dot_ps__pb2
 from elastic_keras.wire.proto import tensor_pb2 as elastic__keras_dot_wire_dot_proto_dot_tensor__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%elastic_keras/wire/proto/master.proto\x12\relastic_keras\x1a%elastic_keras/wire/proto/tensor.proto\"\x91\x01\n\x11WorkerJoinRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x18\n\x10protocol_version\x18\x02 \x01(\r\x12\r\n\x05index\x18\x03 \x01(\r\x12\x0b\n\x03pid\x18\x04 \x01(\x03\x12\x0c\n\x04host\x18\x05 \x01(\t\x12\x11\n\tsignature\x18\x06 \x01(\t\x12\x15\n\rhas_callbacks\x18\x07 \x01(\x08\"\\\n\x0fWorkerJoinReply\x12\x0e\n\x06worker\x18\x01 \x01(\x03\x12\r\n\x05\x63hief\x18\x02 \x01(\x08\x12*\n\x06sample\x18\x03 \x01(\x0b\x32\x1a.elastic_keras.RecordRange\"a\n\x0bRecordRange\x12\x0e\n\x06source\x18\x01 \x01(\t\x12\r\n\x05start\x18\x02 \x01(\x03\x12\r\n\x05\x63ount\x18\x03 \x01(\x03\x12\x12\n\nbyte_start\x18\x04 \x01(\x03\x12\x10\n\x08\x62yte_end\x18\x05 \x01(\x03\"\x92\x02\n\x04Task\x12%\n\x04kind\x18\x01 \x01(\x0e\x32\x17.elastic_keras.TaskKind\x12\x0c\n\x04task\x18\x02 \x01(\x03\x12\r\n\x05\x65poch\x18\x03 \x01(\x03\x12)\n\x05range\x18\x04 \x01(\x0b\x32\x1a.elastic_keras.RecordRange\x12\r\n\x05lease\x18\x05 \x01(\x03\x12\x0e\n\x06member\x18\x06 \x01(\x03\x12\x14\n\x0cshuffle_seed\x18\x07 \x01(\x03\x12\x0f\n\x07resumed\x18\x08 \x01(\x08\x12\x0c\n\x04hook\x18\t \x01(\t\x12\x0c\n\x04logs\x18\n \x01(\t\x12+\n\x06states\x18\x0b \x01(\x0b\x32\x1b.elastic_keras.MetricStates\x12\x0c\n\x04step\x18\x0c \x01(\x03\"\x94\x01\n\x0cMetricStates\x12\x39\n\x07metrics\x18\x01 \x03(\x0b\x32(.elastic_keras.MetricStates.MetricsEntry\x1aI\n\x0cMetricsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12(\n\x05value\x18\x02 \x01(\x0b\x32\x19.elastic_keras.TensorList:\x02\x38\x01\"4\n\nTensorList\x12&\n\x07tensors\x18\x01 \x03(\x0b\x32\x15.elastic_keras.Tensor\"C\n\x0eGetTaskRequest\x12\x0e\n\x06worker\x18\x01 \x01(\x03\x12\x13\n\x0binterrupted\x18\x02 \x01(\x08\x12\x0c\n\x04\x63\x61ll\x18\x03 \x01(\x03\"\xfb\x01\n\x11ReportTaskRequest\x12\x0e\n\x06worker\x18\x01 \x01(\x03\x12\r\n\x05lease\x18\x02 \x01(\x03\x12\r\n\x05\x65rror\x18\x03 \x01(\t\x12\x10\n\x08released\x18\x04 \x01(\x08\x12\x0f\n\x07records\x18\x05 \x01(\x03\x12\x10\n\x08\x65xamples\x18\x06 \x01(\x03\x12\x13\n\x0b\x62\x61\x64_records\x18\x07 \x01(\x03\x12\x0f\n\x07\x62\x61tches\x18\x08 \x01(\x03\x12+\n\x06states\x18\t \x01(\x0b\x32\x1b.elastic_keras.MetricStates\x12\x0e\n\x06result\x18\n \x01(\t\x12\r\n\x05\x66\x61tal\x18\x0b \x01(\x08\x12\x11\n\texit_code\x18\x0c \x01(\x05\"a\n\x13ReserveStepsRequest\x12\x0e\n\x06worker\x18\x01 \x01(\x03\x12\x0c\n\x04\x64one\x18\x02 \x01(\x03\x12\x10\n\x08returned\x18\x03 \x01(\x03\x12\x0c\n\x04want\x18\x04 \x01(\x03\x12\x0c\n\x04\x63\x61ll\x18\x05 \x01(\x03\"T\n\x11ReserveStepsReply\x12\x0f\n\x07granted\x18\x01 \x01(\x03\x12\x10\n\x08\x65valuate\x18\x02 \x01(\x08\x12\x0c\n\x04stop\x18\x03 \x01(\x08\x12\x0e\n\x06member\x18\x04 \x01(\x03\"R\n\x0cLatencyStats\x12\r\n\x05\x63ount\x18\x01 \x01(\x03\x12\x0f\n\x07seconds\x18\x02 \x01(\x01\x12\x13\n\x0bmax_seconds\x18\x03 \x01(\x01\x12\r\n\x05\x62ytes\x18\x04 \x01(\x03\"\xc2\x02\n\x10HeartbeatRequest\x12\x0e\n\x06worker\x18\x01 \x01(\x03\x12\r\n\x05steps\x18\x02 \x01(\x03\x12\x10\n\x08\x65xamples\x18\x03 \x01(\x03\x12\x10\n\x08loss_sum\x18\x04 \x01(\x01\x12\x0f\n\x07seconds\x18\x05 \x01(\x01\x12)\n\x04pull\x18\x06 \x01(\x0b\x32\x1b.elastic_keras.LatencyStats\x12)\n\x04push\x18\x07 \x01(\x0b\x32\x1b.elastic_keras.LatencyStats\x12=\n\x07metrics\x18\x08 \x03(\x0b\x32,.elastic_keras.HeartbeatRequest.MetricsEntry\x12\x15\n\rstop_training\x18\t \x01(\x08\x1a.\n\x0cMetricsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\"l\n\x0eHeartbeatReply\x12\x0c\n\x04stop\x18\x01 \x01(\x08\x12\x0f\n\x07unknown\x18\x02 \x01(\x08\x12\r\n\x05\x63hief\x18\x03 \x01(\x08\x12\x15\n\rworkers_alive\x18\x04 \x01(\x03\x12\x15\n\rstop_training\x18\x05 \x01(\x08\":\n\x0cLeaveRequest\x12\x0e\n\x06worker\x18\x01 \x01(\x03\x12\r\n\x05index\x18\x02 \x01(\r\x12\x0b\n\x03pid\x18\x03 \x01(\x03\" \n\x0eStopJobRequest\x12\x0e\n\x06reason\x18\x01 \x01(\t\"\xbd\x04\n\tJobStatus\x12\r\n\x05phase\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\x03\x12\x12\n\nnum_epochs\x18\x03 \x01(\x03\x12\x14\n\x0crecords_done\x18\x04 \x01(\x03\x12\x18\n\x10records_expected\x18\x05 \x01(\x03\x12\r\n\x05steps\x18\x06 \x01(\x03\x12\x1b\n\x13\x65xamples_per_second\x18\x07 \x01(\x01\x12\x14\n\x0cseconds_left\x18\x08 \x01(\x01\x12\x0c\n\x04loss\x18\t \x01(\x01\x12\x36\n\x07metrics\x18\n \x03(\x0b\x32%.elastic_keras.JobStatus.MetricsEntry\x12<\n\nevaluation\x18\x0b \x03(\x0b\x32(.elastic_keras.JobStatus.EvaluationEntry\x12\x15\n\rstaleness_max\x18\x0c \x01(\x03\x12\x16\n\x0estaleness_mean\x18\r \x01(\x01\x12\x15\n\rworkers_alive\x18\x0e \x01(\x03\x12\x15\n\rtasks_waiting\x18\x0f \x01(\x03\x12\x15\n\rtasks_running\x18\x10 \x01(\x03\x12\r\n\x05\x65rror\x18\x11 \x01(\t\x12\x11\n\texit_code\x18\x12 \x01(\x05\x12\x0f\n\x07message\x18\x13 \x01(\t\x1a.\n\x0cMetricsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\x1a\x31\n\x0f\x45valuationEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01*\x80\x01\n\x08TaskKind\x12\r\n\tTASK_WAIT\x10\x00\x12\x0e\n\nTASK_TRAIN\x10\x01\x12\x11\n\rTASK_EVALUATE\x10\x02\x12\x10\n\x0cTASK_PREDICT\x10\x03\x12\x0e\n\nTASK_MERGE\x10\x04\x12\x11\n\rTASK_CALLBACK\x10\x05\x12\r\n\tTASK_STOP\x10\x06\x32\xf0\x04\n\x06Master\x12H\n\x04Join\x12 .elastic_keras.WorkerJoinRequest\x1a\x1e.elastic_keras.WorkerJoinReply\x12=\n\x07GetTask\x12\x1d.elastic_keras.GetTaskRequest\x1a\x13.elastic_keras.Task\x12\x44\n\nReportTask\x12 .elastic_keras.ReportTaskRequest\x1a\x14.elastic_keras.Empty\x12T\n\x0cReserveSteps\x12\".elastic_keras.ReserveStepsRequest\x1a .elastic_keras.ReserveStepsReply\x12K\n\tHeartbeat\x12\x1f.elastic_keras.HeartbeatRequest\x1a\x1d.elastic_keras.HeartbeatReply\x12:\n\x05Leave\x12\x1b.elastic_keras.LeaveRequest\x1a\x14.elastic_keras.Empty\x12<\n\x08WatchJob\x12\x14.elastic_keras.Empty\x1a\x18.elastic_keras.JobStatus0\x01\x12>\n\x07StopJob\x12\x1d.elastic_keras.StopJobRequest\x1a\x14.elastic_keras.Empty\x12:\n\x08\x45xchange\x12\x14.elastic_keras.Piece\x1a\x14.elastic_keras.Piece(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%elastic_keras/wire/proto/master.proto\x12\relastic_keras\x1a!elastic_keras/wire/proto/ps.proto\x1a%elastic_keras/wire/proto/tensor.proto\"\x91\x01\n\x11WorkerJoinRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x18\n\x10protocol_version\x18\x02 \x01(\r\x12\r\n\x05index\x18\x03 \x01(\r\x12\x0b\n\x03pid\x18\x04 \x01(\x03\x12\x0c\n\x04host\x18\x05 \x01(\t\x12\x11\n\tsignature\x18\x06 \x01(\t\x12\x15\n\rhas_callbacks\x18\x07 \x01(\x08\"\\\n\x0fWorkerJoinReply\x12\x0e\n\x06worker\x18\x01 \x01(\x03\x12\r\n\x05\x63hief\x18\x02 \x01(\x08\x12*\n\x06sample\x18\x03 \x01(\x0b\x32\x1a.elastic_keras.RecordRange\"a\n\x0bRecordRange\x12\x0e\n\x06source\x18\x01 \x01(\t\x12\r\n\x05start\x18\x02 \x01(\x03\x12\r\n\x05\x63ount\x18\x03 \x01(\x03\x12\x12\n\nbyte_start\x18\x04 \x01(\x03\x12\x10\n\x08\x62yte_end\x18\x05 \x01(\x03\"\x92\x02\n\x04Task\x12%\n\x04kind\x18\x01 \x01(\x0e\x32\x17.elastic_keras.TaskKind\x12\x0c\n\x04task\x18\x02 \x01(\x03\x12\r\n\x05\x65poch\x18\x03 \x01(\x03\x12)\n\x05range\x18\x04 \x01(\x0b\x32\x1a.elastic_keras.RecordRange\x12\r\n\x05lease\x18\x05 \x01(\x03\x12\x0e\n\x06member\x18\x06 \x01(\x03\x12\x14\n\x0cshuffle_seed\x18\x07 \x01(\x03\x12\x0f\n\x07resumed\x18\x08 \x01(\x08\x12\x0c\n\x04hook\x18\t \x01(\t\x12\x0c\n\x04logs\x18\n \x01(\t\x12+\n\x06states\x18\x0b \x01(\x0b\x32\x1b.elastic_keras.MetricStates\x12\x0c\n\x04step\x18\x0c \x01(\x03\"\x94\x01\n\x0cMetricStates\x12\x39\n\x07metrics\x18\x01 \x03(\x0b\x32(.elastic_keras.MetricStates.MetricsEntry\x1aI\n\x0cMetricsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12(\n\x05value\x18\x02 \x01(\x0b\x32\x19.elastic_keras.TensorList:\x02\x38\x01\"4\n\nTensorList\x12&\n\x07tensors\x18\x01 \x03(\x0b\x32\x15.elastic_keras.Tensor\"C\n\x0eGetTaskRequest\x12\x0e\n\x06worker\x18\x01 \x01(\x03\x12\x13\n\x0binterrupted\x18\x02 \x01(\x08\x12\x0c\n\x04\x63\x61ll\x18\x03 \x01(\x03\"\xfb\x01\n\x11ReportTaskRequest\x12\x0e\n\x06worker\x18\x01 \x01(\x03\x12\r\n\x05lease\x18\x02 \x01(\x03\x12\r\n\x05\x65rror\x18\x03 \x01(\t\x12\x10\n\x08released\x18\x04 \x01(\x08\x12\x0f\n\x07records\x18\x05 \x01(\x03\x12\x10\n\x08\x65xamples\x18\x06 \x01(\x03\x12\x13\n\x0b\x62\x61\x64_records\x18\x07 \x01(\x03\x12\x0f\n\x07\x62\x61tches\x18\x08 \x01(\x03\x12+\n\x06states\x18\t \x01(\x0b\x32\x1b.elastic_keras.MetricStates\x12\x0e\n\x06result\x18\n \x01(\t\x12\r\n\x05\x66\x61tal\x18\x0b \x01(\x08\x12\x11\n\texit_code\x18\x0c \x01(\x05\"a\n\x13ReserveStepsRequest\x12\x0e\n\x06worker\x18\x01 \x01(\x03\x12\x0c\n\x04\x64one\x18\x02 \x01(\x03\x12\x10\n\x08returned\x18\x03 \x01(\x03\x12\x0c\n\x04want\x18\x04 \x01(\x03\x12\x0c\n\x04\x63\x61ll\x18\x05 \x01(\x03\"T\n\x11ReserveStepsReply\x12\x0f\n\x07granted\x18\x01 \x01(\x03\x12\x10\n\x08\x65valuate\x18\x02 \x01(\x08\x12\x0c\n\x04stop\x18\x03 \x01(\x08\x12\x0e\n\x06member\x18\x04 \x01(\x03\"R\n\x0cLatencyStats\x12\r\n\x05\x63ount\x18\x01 \x01(\x03\x12\x0f\n\x07seconds\x18\x02 \x01(\x01\x12\x13\n\x0bmax_seconds\x18\x03 \x01(\x01\x12\r\n\x05\x62ytes\x18\x04 \x01(\x03\"\xdd\x02\n\x10HeartbeatRequest\x12\x0e\n\x06worker\x18\x01 \x01(\x03\x12\r\n\x05steps\x18\x02 \x01(\x03\x12\x10\n\x08\x65xamples\x18\x03 \x01(\x03\x12\x10\n\x08loss_sum\x18\x04 \x01(\x01\x12\x0f\n\x07seconds\x18\x05 \x01(\x01\x12)\n\x04pull\x18\x06 \x01(\x0b\x32\x1b.elastic_keras.LatencyStats\x12)\n\x04push\x18\x07 \x01(\x0b\x32\x1b.elastic_keras.LatencyStats\x12=\n\x07metrics\x18\x08 \x03(\x0b\x32,.elastic_keras.HeartbeatRequest.MetricsEntry\x12\x15\n\rstop_training\x18\t \x01(\x08\x12\x19\n\x11\x63omputing_seconds\x18\n \x01(\x01\x1a.\n\x0cMetricsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\"l\n\x0eHeartbeatReply\x12\x0c\n\x04stop\x18\x01 \x01(\x08\x12\x0f\n\x07unknown\x18\x02 \x01(\x08\x12\r\n\x05\x63hief\x18\x03 \x01(\x08\x12\x15\n\rworkers_alive\x18\x04 \x01(\x03\x12\x15\n\rstop_training\x18\x05 \x01(\x08\":\n\x0cLeaveRequest\x12\x0e\n\x06worker\x18\x01 \x01(\x03\x12\r\n\x05index\x18\x02 \x01(\r\x12\x0b\n\x03pid\x18\x03 \x01(\x03\" \n\x0eStopJobRequest\x12\x0e\n\x06reason\x18\x01 \x01(\t\"\xbd\x04\n\tJobStatus\x12\r\n\x05phase\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\x03\x12\x12\n\nnum_epochs\x18\x03 \x01(\x03\x12\x14\n\x0crecords_done\x18\x04 \x01(\x03\x12\x18\n\x10records_expected\x18\x05 \x01(\x03\x12\r\n\x05steps\x18\x06 \x01(\x03\x12\x1b\n\x13\x65xamples_per_second\x18\x07 \x01(\x01\x12\x14\n\x0cseconds_left\x18\x08 \x01(\x01\x12\x0c\n\x04loss\x18\t \x01(\x01\x12\x36\n\x07metrics\x18\n \x03(\x0b\x32%.elastic_keras.JobStatus.MetricsEntry\x12<\n\nevaluation\x18\x0b \x03(\x0b\x32(.elastic_keras.JobStatus.EvaluationEntry\x12\x15\n\rstaleness_max\x18\x0c \x01(\x03\x12\x16\n\x0estaleness_mean\x18\r \x01(\x01\x12\x15\n\rworkers_alive\x18\x0e \x01(\x03\x12\x15\n\rtasks_waiting\x18\x0f \x01(\x03\x12\x15\n\rtasks_running\x18\x10 \x01(\x03\x12\r\n\x05\x65rror\x18\x11 \x01(\t\x12\x11\n\texit_code\x18\x12 \x01(\x05\x12\x0f\n\x07message\x18\x13 \x01(\t\x1a.\n\x0cMetricsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\x1a\x31\n\x0f\x45valuationEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\"\xa3\x02\n\x0eJobDescription\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12(\n\x06status\x18\x02 \x01(\x0b\x32\x18.elastic_keras.JobStatus\x12\x0f\n\x07seconds\x18\x03 \x01(\x01\x12,\n\x07workers\x18\x04 \x03(\x0b\x32\x1b.elastic_keras.WorkerStatus\x12(\n\x06shards\x18\x05 \x03(\x0b\x32\x18.elastic_keras.ShardLoad\x12=\n\x08restarts\x18\x06 \x03(\x0b\x32+.elastic_keras.JobDescription.RestartsEntry\x1a/\n\rRestartsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"\xbd\x01\n\x0cWorkerStatus\x12\r\n\x05index\x18\x01 \x01(\r\x12\r\n\x05\x61live\x18\x02 \x01(\x08\x12\x10\n\x08training\x18\x03 \x01(\x08\x12\r\n\x05steps\x18\x04 \x01(\x03\x12\x10\n\x08\x65xamples\x18\x05 \x01(\x03\x12\x1b\n\x13\x65xamples_per_second\x18\x06 \x01(\x01\x12\x13\n\x0bown_seconds\x18\x07 \x01(\x01\x12\x14\n\x0cpull_seconds\x18\x08 \x01(\x01\x12\x14\n\x0cpush_seconds\x18\t \x01(\x01\"y\n\tShardLoad\x12*\n\x06status\x18\x01 \x01(\x0b\x32\x1a.elastic_keras.ShardStatus\x12\x1f\n\x17pulled_bytes_per_second\x18\x02 \x01(\x01\x12\x1f\n\x17pushed_bytes_per_second\x18\x03 \x01(\x01*\x80\x01\n\x08TaskKind\x12\r\n\tTASK_WAIT\x10\x00\x12\x0e\n\nTASK_TRAIN\x10\x01\x12\x11\n\rTASK_EVALUATE\x10\x02\x12\x10\n\x0cTASK_PREDICT\x10\x03\x12\x0e\n\nTASK_MERGE\x10\x04\x12\x11\n\rTASK_CALLBACK\x10\x05\x12\r\n\tTASK_STOP\x10\x06\x32\xb4\x05\n\x06Master\x12H\n\x04Join\x12 .elastic_keras.WorkerJoinRequest\x1a\x1e.elastic_keras.WorkerJoinReply\x12=\n\x07GetTask\x12\x1d.elastic_keras.GetTaskRequest\x1a\x13.elastic_keras.Task\x12\x44\n\nReportTask\x12 .elastic_keras.ReportTaskRequest\x1a\x14.elastic_keras.Empty\x12T\n\x0cReserveSteps\x12\".elastic_keras.ReserveStepsRequest\x1a .elastic_keras.ReserveStepsReply\x12K\n\tHeartbeat\x12\x1f.elastic_keras.HeartbeatRequest\x1a\x1d.elastic_keras.HeartbeatReply\x12:\n\x05Leave\x12\x1b.elastic_keras.LeaveRequest\x1a\x14.elastic_keras.Empty\x12<\n\x08WatchJob\x12\x14.elastic_keras.Empty\x1a\x18.elastic_keras.JobStatus0\x01\x12\x42\n\x0b\x44\x65scribeJob\x12\x14.elastic_keras.Empty\x1a\x1d.elastic_keras.JobDescription\x12>\n\x07StopJob\x12\x1d.elastic_keras.StopJobRequest\x1a\x14.elastic_keras.Empty\x12:\n\x08\x45xchange\x12\x14.elastic_keras.Piece\x1a\x14.elastic_keras.Piece(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -30,48 +31,58 @@ if _descriptor._USE_C_DESCRIPTORS == False:
   _globals['_JOBSTATUS_METRICSENTRY']._serialized_options = b'8\001'
   _globals['_JOBSTATUS_EVALUATIONENTRY']._options = None
   _globals['_JOBSTATUS_EVALUATIONENTRY']._serialized_options = b'8\001'
-  _globals['_TASKKIND']._serialized_start=2616
-  _globals['_TASKKIND']._serialized_end=2744
-  _globals['_WORKERJOINREQUEST']._serialized_start=96
-  _globals['_WORKERJOINREQUEST']._serialized_end=241
-  _globals['_WORKERJOINREPLY']._serialized_start=243
-  _globals['_WORKERJOINREPLY']._serialized_end=335
-  _globals['_RECORDRANGE']._serialized_start=337
-  _globals['_RECORDRANGE']._serialized_end=434
-  _globals['_TASK']._serialized_start=437
-  _globals['_TASK']._serialized_end=711
-  _globals['_METRICSTATES']._serialized_start=714
-  _globals['_METRICSTATES']._serialized_end=862
-  _globals['_METRICSTATES_METRICSENTRY']._serialized_start=789
-  _globals['_METRICSTATES_METRICSENTRY']._serialized_end=862
-  _globals['_TENSORLIST']._serialized_start=864
-  _globals['_TENSORLIST']._serialized_end=916
-  _globals['_GETTASKREQUEST']._serialized_start=918
-  _globals['_GETTASKREQUEST']._serialized_end=985
-  _globals['_REPORTTASKREQUEST']._serialized_start=988
-  _globals['_REPORTTASKREQUEST']._serialized_end=1239
-  _globals['_RESERVESTEPSREQUEST']._serialized_start=1241
-  _globals['_RESERVESTEPSREQUEST']._serialized_end=1338
-  _globals['_RESERVESTEPSREPLY']._serialized_start=1340
-  _globals['_RESERVESTEPSREPLY']._serialized_end=1424
-  _globals['_LATENCYSTATS']._serialized_start=1426
-  _globals['_LATENCYSTATS']._serialized_end=1508
-  _globals['_HEARTBEATREQUEST']._serialized_start=1511
-  _globals['_HEARTBEATREQUEST']._serialized_end=1833
-  _globals['_HEARTBEATREQUEST_METRICSENTRY']._serialized_start=1787
-  _globals['_HEARTBEATREQUEST_METRICSENTRY']._serialized_end=1833
-  _globals['_HEARTBEATREPLY']._serialized_start=1835
-  _globals['_HEARTBEATREPLY']._serialized_end=1943
-  _globals['_LEAVEREQUEST']._serialized_start=1945
-  _globals['_LEAVEREQUEST']._serialized_end=2003
-  _globals['_STOPJOBREQUEST']._serialized_start=2005
-  _globals['_STOPJOBREQUEST']._serialized_end=2037
-  _globals['_JOBSTATUS']._serialized_start=2040
-  _globals['_JOBSTATUS']._serialized_end=2613
-  _globals['_JOBSTATUS_METRICSENTRY']._serialized_start=1787
-  _globals['_JOBSTATUS_METRICSENTRY']._serialized_end=1833
-  _globals['_JOBSTATUS_EVALUATIONENTRY']._serialized_start=2564
-  _globals['_JOBSTATUS_EVALUATIONENTRY']._serialized_end=2613
-  _globals['_MASTER']._serialized_start=2747
-  _globals['_MASTER']._serialized_end=3371
+  _globals['_JOBDESCRIPTION_RESTARTSENTRY']._options = None
+  _globals['_JOBDESCRIPTION_RESTARTSENTRY']._serialized_options = b'8\001'
+  _globals['_TASKKIND']._serialized_start=3287
+  _globals['_TASKKIND']._serialized_end=3415
+  _globals['_WORKERJOINREQUEST']._serialized_start=131
+  _globals['_WORKERJOINREQUEST']._serialized_end=276
+  _globals['_WORKERJOINREPLY']._serialized_start=278
+  _globals['_WORKERJOINREPLY']._serialized_end=370
+  _globals['_RECORDRANGE']._serialized_start=372
+  _globals['_RECORDRANGE']._serialized_end=469
+  _globals['_TASK']._serialized_start=472
+  _globals['_TASK']._serialized_end=746
+  _globals['_METRICSTATES']._serialized_start=749
+  _globals['_METRICSTATES']._serialized_end=897
+  _globals['_METRICSTATES_METRICSENTRY']._serialized_start=824
+  _globals['_METRICSTATES_METRICSENTRY']._serialized_end=897
+  _globals['_TENSORLIST']._serialized_start=899
+  _globals['_TENSORLIST']._serialized_end=951
+  _globals['_GETTASKREQUEST']._serialized_start=953
+  _globals['_GETTASKREQUEST']._serialized_end=1020
+  _globals['_REPORTTASKREQUEST']._serialized_start=1023
+  _globals['_REPORTTASKREQUEST']._serialized_end=1274
+  _globals['_RESERVESTEPSREQUEST']._serialized_start=1276
+  _globals['_RESERVESTEPSREQUEST']._serialized_end=1373
+  _globals['_RESERVESTEPSREPLY']._serialized_start=1375
+  _globals['_RESERVESTEPSREPLY']._serialized_end=1459
+  _globals['_LATENCYSTATS']._serialized_start=1461
+  _globals['_LATENCYSTATS']._serialized_end=1543
+  _globals['_HEARTBEATREQUEST']._serialized_start=1546
+  _globals['_HEARTBEATREQUEST']._serialized_end=1895
+  _globals['_HEARTBEATREQUEST_METRICSENTRY']._serialized_start=1849
+  _globals['_HEARTBEATREQUEST_METRICSENTRY']._serialized_end=1895
+  _globals['_HEARTBEATREPLY']._serialized_start=1897
+  _globals['_HEARTBEATREPLY']._serialized_end=2005
+  _globals['_LEAVEREQUEST']._serialized_start=2007
+  _globals['_LEAVEREQUEST']._serialized_end=2065
+  _globals['_STOPJOBREQUEST']._serialized_start=2067
+  _globals['_STOPJOBREQUEST']._serialized_end=2099
+  _globals['_JOBSTATUS']._serialized_start=2102
+  _globals['_JOBSTATUS']._serialized_end=2675
+  _globals['_JOBSTATUS_METRICSENTRY']._serialized_start=1849
+  _globals['_JOBSTATUS_METRICSENTRY']._serialized_end=1895
+  _globals['_JOBSTATUS_EVALUATIONENTRY']._serialized_start=2626
+  _globals['_JOBSTATUS_EVALUATIONENTRY']._serialized_end=2675
+  _globals['_JOBDESCRIPTION']._serialized_start=2678
+  _globals['_JOBDESCRIPTION']._serialized_end=2969
+  _globals['_JOBDESCRIPTION_RESTARTSENTRY']._serialized_start=2922
+  _globals['_JOBDESCRIPTION_RESTARTSENTRY']._serialized_end=2969
+  _globals['_WORKERSTATUS']._serialized_start=2972
+  _globals['_WORKERSTATUS']._serialized_end=3161
+  _globals['_SHARDLOAD']._serialized_start=3163
+  _globals['_SHARDLOAD']._serialized_end=3284
+  _globals['_MASTER']._serialized_start=3418
+  _globals['_MASTER']._serialized_end=4110
 # @@protoc_insertion_point(module_scope)

@@ -1,3 +1,4 @@
+from elastic_keras.wire.proto import ps_pb2 as _ps_pb2
 from elastic_keras.wire.proto import tensor_pb2 as _tensor_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
@@ -190,7 +191,7 @@ class LatencyStats(_message.Message):
     def __init__(self, count: _Optional[int] = ..., seconds: _Optional[float] = ..., max_seconds: _Optional[float] = ..., bytes: _Optional[int] = ...) -> None: ...
 
 class HeartbeatRequest(_message.Message):
-    __slots__ = ("worker", "steps", "examples", "loss_sum", "seconds", "pull", "push", "metrics", "stop_training")
+    __slots__ = ("worker", "steps", "examples", "loss_sum", "seconds", "pull", "push", "metrics", "stop_training", "computing_seconds")
     class MetricsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -207,6 +208,7 @@ class HeartbeatRequest(_message.Message):
     PUSH_FIELD_NUMBER: _ClassVar[int]
     METRICS_FIELD_NUMBER: _ClassVar[int]
     STOP_TRAINING_FIELD_NUMBER: _ClassVar[int]
+    COMPUTING_SECONDS_FIELD_NUMBER: _ClassVar[int]
     worker: int
     steps: int
     examples: int
@@ -216,7 +218,8 @@ class HeartbeatRequest(_message.Message):
     push: LatencyStats
     metrics: _containers.ScalarMap[str, float]
     stop_training: bool
-    def __init__(self, worker: _Optional[int] = ..., steps: _Optional[int] = ..., examples: _Optional[int] = ..., loss_sum: _Optional[float] = ..., seconds: _Optional[float] = ..., pull: _Optional[_Union[LatencyStats, _Mapping]] = ..., push: _Optional[_Union[LatencyStats, _Mapping]] = ..., metrics: _Optional[_Mapping[str, float]] = ..., stop_training: bool = ...) -> None: ...
+    computing_seconds: float
+    def __init__(self, worker: _Optional[int] = ..., steps: _Optional[int] = ..., examples: _Optional[int] = ..., loss_sum: _Optional[float] = ..., seconds: _Optional[float] = ..., pull: _Optional[_Union[LatencyStats, _Mapping]] = ..., push: _Optional[_Union[LatencyStats, _Mapping]] = ..., metrics: _Optional[_Mapping[str, float]] = ..., stop_training: bool = ..., computing_seconds: _Optional[float] = ...) -> None: ...
 
 class HeartbeatReply(_message.Message):
     __slots__ = ("stop", "unknown", "chief", "workers_alive", "stop_training")
@@ -303,3 +306,58 @@ class JobStatus(_message.Message):
     exit_code: int
     message: str
     def __init__(self, phase: _Optional[str] = ..., epoch: _Optional[int] = ..., num_epochs: _Optional[int] = ..., records_done: _Optional[int] = ..., records_expected: _Optional[int] = ..., steps: _Optional[int] = ..., examples_per_second: _Optional[float] = ..., seconds_left: _Optional[float] = ..., loss: _Optional[float] = ..., metrics: _Optional[_Mapping[str, float]] = ..., evaluation: _Optional[_Mapping[str, float]] = ..., staleness_max: _Optional[int] = ..., staleness_mean: _Optional[float] = ..., workers_alive: _Optional[int] = ..., tasks_waiting: _Optional[int] = ..., tasks_running: _Optional[int] = ..., error: _Optional[str] = ..., exit_code: _Optional[int] = ..., message: _Optional[str] = ...) -> None: ...
+
+class JobDescription(_message.Message):
+    __slots__ = ("job_id", "status", "seconds", "workers", "shards", "restarts")
+    class RestartsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    SECONDS_FIELD_NUMBER: _ClassVar[int]
+    WORKERS_FIELD_NUMBER: _ClassVar[int]
+    SHARDS_FIELD_NUMBER: _ClassVar[int]
+    RESTARTS_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    status: JobStatus
+    seconds: float
+    workers: _containers.RepeatedCompositeFieldContainer[WorkerStatus]
+    shards: _containers.RepeatedCompositeFieldContainer[ShardLoad]
+    restarts: _containers.ScalarMap[str, int]
+    def __init__(self, job_id: _Optional[str] = ..., status: _Optional[_Union[JobStatus, _Mapping]] = ..., seconds: _Optional[float] = ..., workers: _Optional[_Iterable[_Union[WorkerStatus, _Mapping]]] = ..., shards: _Optional[_Iterable[_Union[ShardLoad, _Mapping]]] = ..., restarts: _Optional[_Mapping[str, int]] = ...) -> None: ...
+
+class WorkerStatus(_message.Message):
+    __slots__ = ("index", "alive", "training", "steps", "examples", "examples_per_second", "own_seconds", "pull_seconds", "push_seconds")
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    ALIVE_FIELD_NUMBER: _ClassVar[int]
+    TRAINING_FIELD_NUMBER: _ClassVar[int]
+    STEPS_FIELD_NUMBER: _ClassVar[int]
+    EXAMPLES_FIELD_NUMBER: _ClassVar[int]
+    EXAMPLES_PER_SECOND_FIELD_NUMBER: _ClassVar[int]
+    OWN_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    PULL_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    PUSH_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    index: int
+    alive: bool
+    training: bool
+    steps: int
+    examples: int
+    examples_per_second: float
+    own_seconds: float
+    pull_seconds: float
+    push_seconds: float
+    def __init__(self, index: _Optional[int] = ..., alive: bool = ..., training: bool = ..., steps: _Optional[int] = ..., examples: _Optional[int] = ..., examples_per_second: _Optional[float] = ..., own_seconds: _Optional[float] = ..., pull_seconds: _Optional[float] = ..., push_seconds: _Optional[float] = ...) -> None: ...
+
+class ShardLoad(_message.Message):
+    __slots__ = ("status", "pulled_bytes_per_second", "pushed_bytes_per_second")
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    PULLED_BYTES_PER_SECOND_FIELD_NUMBER: _ClassVar[int]
+    PUSHED_BYTES_PER_SECOND_FIELD_NUMBER: _ClassVar[int]
+    status: _ps_pb2.ShardStatus
+    pulled_bytes_per_second: float
+    pushed_bytes_per_second: float
+    def __init__(self, status: _Optional[_Union[_ps_pb2.ShardStatus, _Mapping]] = ..., pulled_bytes_per_second: _Optional[float] = ..., pushed_bytes_per_second: _Optional[float] = ...) -> None: ...

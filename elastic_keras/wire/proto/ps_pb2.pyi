@@ -233,7 +233,7 @@ class TableStatus(_message.Message):
     def __init__(self, name: _Optional[str] = ..., rows: _Optional[int] = ..., bytes: _Optional[int] = ...) -> None: ...
 
 class ShardStatus(_message.Message):
-    __slots__ = ("shard", "version", "iterations", "rows", "bytes", "tables", "staleness_counts", "staleness_max", "staleness_sum", "examples_by_epoch", "batches", "refused_pushes", "nonfinite_pushes", "nonfinite_examples", "duplicate_pushes", "waiting_pulls", "members_number", "learning_rate", "signature_sha256", "uses_ema")
+    __slots__ = ("shard", "version", "iterations", "rows", "bytes", "tables", "staleness_counts", "staleness_max", "staleness_sum", "examples_by_epoch", "batches", "refused_pushes", "nonfinite_pushes", "nonfinite_examples", "duplicate_pushes", "waiting_pulls", "members_number", "learning_rate", "signature_sha256", "pulled_bytes", "pushed_bytes", "uses_ema")
     class ExamplesByEpochEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -260,6 +260,8 @@ class ShardStatus(_message.Message):
     MEMBERS_NUMBER_FIELD_NUMBER: _ClassVar[int]
     LEARNING_RATE_FIELD_NUMBER: _ClassVar[int]
     SIGNATURE_SHA256_FIELD_NUMBER: _ClassVar[int]
+    PULLED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    PUSHED_BYTES_FIELD_NUMBER: _ClassVar[int]
     USES_EMA_FIELD_NUMBER: _ClassVar[int]
     shard: int
     version: int
@@ -280,5 +282,7 @@ class ShardStatus(_message.Message):
     members_number: int
     learning_rate: float
     signature_sha256: str
+    pulled_bytes: int
+    pushed_bytes: int
     uses_ema: bool
-    def __init__(self, shard: _Optional[int] = ..., version: _Optional[int] = ..., iterations: _Optional[int] = ..., rows: _Optional[int] = ..., bytes: _Optional[int] = ..., tables: _Optional[_Iterable[_Union[TableStatus, _Mapping]]] = ..., staleness_counts: _Optional[_Iterable[int]] = ..., staleness_max: _Optional[int] = ..., staleness_sum: _Optional[float] = ..., examples_by_epoch: _Optional[_Mapping[int, int]] = ..., batches: _Optional[int] = ..., refused_pushes: _Optional[int] = ..., nonfinite_pushes: _Optional[int] = ..., nonfinite_examples: _Optional[int] = ..., duplicate_pushes: _Optional[int] = ..., waiting_pulls: _Optional[int] = ..., members_number: _Optional[int] = ..., learning_rate: _Optional[float] = ..., signature_sha256: _Optional[str] = ..., uses_ema: bool = ...) -> None: ...
+    def __init__(self, shard: _Optional[int] = ..., version: _Optional[int] = ..., iterations: _Optional[int] = ..., rows: _Optional[int] = ..., bytes: _Optional[int] = ..., tables: _Optional[_Iterable[_Union[TableStatus, _Mapping]]] = ..., staleness_counts: _Optional[_Iterable[int]] = ..., staleness_max: _Optional[int] = ..., staleness_sum: _Optional[float] = ..., examples_by_epoch: _Optional[_Mapping[int, int]] = ..., batches: _Optional[int] = ..., refused_pushes: _Optional[int] = ..., nonfinite_pushes: _Optional[int] = ..., nonfinite_examples: _Optional[int] = ..., duplicate_pushes: _Optional[int] = ..., waiting_pulls: _Optional[int] = ..., members_number: _Optional[int] = ..., learning_rate: _Optional[float] = ..., signature_sha256: _Optional[str] = ..., pulled_bytes: _Optional[int] = ..., pushed_bytes: _Optional[int] = ..., uses_ema: bool = ...) -> None: ...

@@ -1,0 +1,1 @@
+"""A look into the files of a snapshot, without processes or TensorFlow."""
