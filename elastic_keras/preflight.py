@@ -11,6 +11,8 @@ from elastic_keras.data import sources
 from elastic_keras.data.errors import DataError
 from elastic_keras.data.file_reader import FileReader
 from elastic_keras.master.ranges import check_options
+from elastic_keras.monitoring.profile_option import profiled_steps
+from elastic_keras.monitoring.projector_options import names_files
 from elastic_keras.zoo.location import Location, locate
 from elastic_keras.zoo.names import near_misses
 from elastic_keras.zoo.params import parse_params
@@ -24,11 +26,13 @@ def check(config: JobConfig) -> None:
 
     Raises:
         ConfigError: There is no such module or file, a file that cannot be
-            read, or options that contradict one another.
+            read, or options that make no sense or contradict one another.
     """
     locate(config.model)
     check_options(config)
     check_inputs(config)
+    profiled_steps(config.monitoring.profile_steps)
+    names_files(config.monitoring.projector_names)
 
 
 def check_inputs(config: JobConfig) -> None:

@@ -39,6 +39,8 @@ class JobCallbacks:
             batch for which the model says so.
         running: The logs of training batches and of test batches, which
             begin anew with the epoch and the evaluation.
+        train_function: Returns the step as the `tf.function` that callbacks
+            look for at the model.
     """
 
     def __init__(
@@ -52,6 +54,7 @@ class JobCallbacks:
         refresh: Callable[[], None],
         stop_training: Callable[[], None],
         running: tuple[RunningLogs, RunningLogs],
+        train_function: Callable[[], Any] = lambda: None,
     ) -> None:
         self._model = model
         self._optimizers = optimizers
@@ -59,6 +62,7 @@ class JobCallbacks:
         self._refresh = refresh
         self._stop_training = stop_training
         self._train_logs, self._test_logs = running
+        self._train_function = train_function
         self._rates = self._learning_rates()
         self.wants_train_batches = _override(callbacks, _TRAIN_HOOKS)
         self.wants_test_batches = _override(callbacks, _TEST_HOOKS)
@@ -93,6 +97,8 @@ class JobCallbacks:
 
     def train_batch_end(self, logs: dict[str, float]) -> None:
         """Calls `on_train_batch_end`."""
+        if self._model.train_function is None:
+            self._model.train_function = self._train_function()
         self._list.on_train_batch_end(self._batch, logs)
         self._batch += 1
         # A new learning rate is the next batch's: this one's gradients are

@@ -1,0 +1,41 @@
+"""Keras's own TensorBoard callback in a job."""
+
+import os
+from collections.abc import Iterable
+
+import keras
+
+from elastic_keras.config import ConfigError
+
+# Keras's default: beside whatever the process was started from.
+_DEFAULT = "logs"
+
+
+def fit_tensorboard(
+    callbacks: Iterable[keras.callbacks.Callback],
+    tables: list[str],
+    job_dir: str,
+) -> None:
+    """Gives callbacks without a folder of their own one of the job's.
+
+    Args:
+        callbacks: The module's callbacks.
+        tables: Names of the model's PS tables.
+        job_dir: The job directory.
+
+    Raises:
+        ConfigError: One would save the model without the rows of its tables.
+    """
+    for callback in callbacks:
+        if not isinstance(callback, keras.callbacks.TensorBoard):
+            continue
+        if callback.embeddings_freq and tables:
+            raise ConfigError(
+                "TensorBoard(embeddings_freq=...) would save the model "
+                "without the rows that lie on PS shards; --projector_tables "
+                "shows them. Received: embeddings_freq="
+                f"{callback.embeddings_freq}, a model with the tables "
+                f"{', '.join(tables)}"
+            )
+        if callback.log_dir == _DEFAULT:
+            callback.log_dir = os.path.join(job_dir, "summaries", "keras")
