@@ -51,6 +51,7 @@ class Reporting:
         self._evaluations = 0
         self._epochs = 0
         self._last = job.now
+        self._step = 0
         self._metrics: set[str] | None = None
 
     async def run(self) -> None:
@@ -85,7 +86,8 @@ class Reporting:
             "train/epoch": float(status.epoch + 1),
             "train/records": float(status.records_done),
         }
-        values.update(self._training(elapsed))
+        values.update(self._training(elapsed, moved=step != self._step))
+        self._step = step
         values.update(
             (f"train/{name}", value)
             for name, value in job.stats.metrics.items()
@@ -99,7 +101,7 @@ class Reporting:
         self._page(step)
         self._writer.flush()
 
-    def _training(self, elapsed: float) -> dict[str, float]:
+    def _training(self, elapsed: float, *, moved: bool) -> dict[str, float]:
         taken = self._job.stats.take()
         values: dict[str, float] = {}
         examples = steps = 0
@@ -112,6 +114,10 @@ class Reporting:
             loss += interval.loss_sum
             _join(pull, interval.pull)
             _join(push, interval.push)
+        if not (moved or steps):
+            # A chart over steps shows the last point of each step: a pause
+            # for an evaluation would hide the speed before it.
+            return {}
         values["speed/examples_per_second"] = examples / elapsed
         values["speed/steps_per_second"] = steps / elapsed
         if steps:

@@ -44,15 +44,17 @@ def show_result(job: "Job") -> None:
         job: A job that has ended.
     """
     history = job.history
-    values = {f"evaluation/{k}": v for k, v in history.evaluation.items()}
+    # Under names that no curve of training has: charts would show both.
+    values = dict(history.evaluation)
     if not values and history.epochs:
         last = history.epochs[-1].values
-        values = {f"epoch/{name}": value for name, value in last.items()}
+        values = {f"training_{name}": value for name, value in last.items()}
     values["examples_per_second"] = view.average_speed(job)
     try:
         hparams.write(
             os.path.join(job.job_dir, _FOLDER, _RUN),
-            name=os.path.abspath(job.job_dir),
+            # For people; the id keeps apart what has the same name.
+            name=f"{os.path.basename(job.job_dir)} {job.config.job_id[:8]}",
             options={**compared_options(job.config), **_optimizer(job)},
             values=values,
             seconds=job.seconds,
@@ -74,7 +76,6 @@ def compared_options(config: JobConfig) -> dict[str, hparams.Value]:
         "seed": config.model.seed,
         "minibatch_size": config.data.minibatch_size,
         "num_epochs": training.num_epochs,
-        "max_steps": training.max_steps,
         "num_workers": config.cluster.num_workers,
         "num_ps": config.cluster.num_ps,
         "staleness_policy": staleness.staleness_policy,
@@ -83,6 +84,8 @@ def compared_options(config: JobConfig) -> dict[str, hparams.Value]:
         "wire_dtype": config.wire.wire_dtype,
         "wire_compression": config.wire.wire_compression,
     }
+    if training.max_steps:
+        options["max_steps"] = training.max_steps
     for name, value in parse_params(config.model.model_params).items():
         plain = isinstance(value, bool | int | float | str)
         options[f"model_params.{name}"] = value if plain else repr(value)
