@@ -58,6 +58,7 @@ class _Job:
         self.refreshed = 0
         self.stopped = 0
         self.train_logs, self.test_logs = _Restarts(), _Restarts()
+        self.train_function = keras.ops.square
         self.callbacks = JobCallbacks(
             list(callbacks),
             self.model,
@@ -67,6 +68,7 @@ class _Job:
             refresh=self._refresh,
             stop_training=self._stop,
             running=(self.train_logs, self.test_logs),
+            train_function=lambda: self.train_function,
         )
 
     def _stop(self):
@@ -388,3 +390,25 @@ def test_a_model_is_not_saved_without_its_rows(callback):
     job_callbacks.check_tables([callback], [])
     with pytest.raises(ConfigError, match="the tables users, items"):
         job_callbacks.check_tables([callback], ["users", "items"])
+
+
+class _SeesTheGraph(keras.callbacks.Callback):
+    """Looks for the compiled step where Keras's TensorBoard does."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen = []
+
+    def on_train_batch_begin(self, batch, logs=None):
+        self.seen.append(self.model.train_function)
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.seen.append(self.model.train_function)
+
+
+def test_callbacks_find_the_compiled_step_once_it_has_run():
+    callback = _SeesTheGraph()
+    job = _Job(callback)
+    job.callbacks.train_batch_begin()
+    job.callbacks.train_batch_end({})
+    assert callback.seen == [None, job.train_function]
