@@ -74,7 +74,7 @@ class Board:
         folder: What it shows.
     """
 
-    def __init__(self, folder: pathlib.Path) -> None:
+    def __init__(self, folder: str) -> None:
         board = program.TensorBoard(plugins=default.get_plugins())
         board.configure(
             argv=["", f"--logdir={folder}", "--host=127.0.0.1", "--port=0"]
@@ -129,7 +129,7 @@ def train_jobs(folder: pathlib.Path) -> None:
             "--histogram_secs=2",
             "--projector_tables=all",
             "--projector_rows=2000",
-            f"--job_dir={folder / 'jobs' / f'staleness-{bound}'}",
+            f"--job_dir={folder / 'runs' / f'staleness-{bound}'}",
         )
 
 
@@ -310,7 +310,12 @@ def take_pictures(board: Board, output: pathlib.Path, titles: set[str]) -> None:
             "tensorboard-projector",
             900,
             _TEXT,
-            lambda found: re.search(r"Points: [1-9]", found),
+            # Once its rows are laid out.
+            lambda found: (
+                re.search(r"Points: [1-9]", found)
+                and re.search(r"variance described: \d", found)
+                and "Computing" not in found
+            ),
         )
     finally:
         pictures.close()
@@ -327,18 +332,21 @@ def main() -> None:
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="ek-pictures-") as name:
         folder = pathlib.Path(name)
-        jobs = folder / "jobs"
-        jobs.mkdir()
+        runs = folder / "runs"
+        runs.mkdir()
         if not arguments.job_dirs:
             train_jobs(folder)
         for job_dir in arguments.job_dirs:
-            (jobs / job_dir.name).symlink_to(job_dir.resolve())
-        board = Board(jobs)
+            (runs / job_dir.name).symlink_to(job_dir.resolve())
+        output = arguments.output.resolve()
+        # TensorBoard shows the path that it is given.
+        os.chdir(folder)
+        board = Board(runs.name)
         points = check_data(board)
         for title, count in points.items():
             print(f"{title}: {count} points")
         if not arguments.check:
-            take_pictures(board, arguments.output, set(points))
+            take_pictures(board, output, set(points))
 
 
 if __name__ == "__main__":
