@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 from tensorboard.compat.proto import summary_pb2
 
 from elastic_keras.master import view
-from elastic_keras.master.stats import Interval, Latency
+from elastic_keras.master.stats import Latency
 from elastic_keras.monitoring.layout import layout
 
 if TYPE_CHECKING:
@@ -51,7 +51,6 @@ class Reporting:
         self._evaluations = 0
         self._epochs = 0
         self._last = job.now
-        self._step = 0
         self._metrics: set[str] | None = None
 
     async def run(self) -> None:
@@ -86,8 +85,7 @@ class Reporting:
             "train/epoch": float(status.epoch + 1),
             "train/records": float(status.records_done),
         }
-        values.update(self._training(elapsed, moved=step != self._step))
-        self._step = step
+        values.update(self._training(elapsed))
         values.update(
             (f"train/{name}", value)
             for name, value in job.stats.metrics.items()
@@ -101,27 +99,29 @@ class Reporting:
         self._page(step)
         self._writer.flush()
 
-    def _training(self, elapsed: float, *, moved: bool) -> dict[str, float]:
+    def _training(self, elapsed: float) -> dict[str, float]:
         taken = self._job.stats.take()
         values: dict[str, float] = {}
-        examples = steps = 0
-        loss = 0.0
+        speed, steps_per_second, loss = 0.0, 0.0, 0.0
+        steps = 0
         pull, push = Latency(), Latency()
         for index, interval in sorted(taken.items()):
-            values.update(_worker(index, interval, elapsed))
-            examples += interval.examples
+            seconds = interval.seconds or elapsed
+            own_speed = interval.examples / seconds
+            values[f"speed/worker_{index}/examples_per_second"] = own_speed
+            speed += own_speed
+            steps_per_second += interval.steps / seconds
             steps += interval.steps
             loss += interval.loss_sum
             _join(pull, interval.pull)
             _join(push, interval.push)
-        if not (moved or steps):
+        if not steps:
             # A chart over steps shows the last point of each step: a pause
             # for an evaluation would hide the speed before it.
             return {}
-        values["speed/examples_per_second"] = examples / elapsed
-        values["speed/steps_per_second"] = steps / elapsed
-        if steps:
-            values["train/loss"] = loss / steps
+        values["speed/examples_per_second"] = speed
+        values["speed/steps_per_second"] = steps_per_second
+        values["train/loss"] = loss / steps
         values.update(_latency("pull", pull, elapsed))
         values.update(_latency("push", push, elapsed))
         return values
@@ -177,14 +177,6 @@ class Reporting:
                 point.step,
             )
         self._epochs = len(history.epochs)
-
-
-def _worker(index: int, interval: Interval, elapsed: float) -> dict[str, float]:
-    return {
-        f"speed/worker_{index}/examples_per_second": (
-            interval.examples / elapsed
-        )
-    }
 
 
 def _join(total: Latency, other: Latency) -> None:

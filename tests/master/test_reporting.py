@@ -117,7 +117,11 @@ def test_a_pause_leaves_the_speed_before_it(tmp_path):
         worker = StandInWorker(job, shards, 0)
         await run_job(job, [worker])
         beat = master_pb2.HeartbeatRequest(
-            worker=worker.number, steps=4, examples=8, loss_sum=2.0
+            worker=worker.number,
+            steps=4,
+            examples=8,
+            loss_sum=2.0,
+            seconds=0.5,
         )
         job.heartbeat(beat)
         reporting.write()
@@ -125,6 +129,9 @@ def test_a_pause_leaves_the_speed_before_it(tmp_path):
         reporting.write()
 
     asyncio.run(main())
-    assert len(writer.points["speed/examples_per_second"]) == 1
+    # By the time that the heartbeat tells of.
+    ((_, speed),) = writer.points["speed/examples_per_second"]
+    assert speed == 16
+    assert writer.points["speed/steps_per_second"][0][1] == 8
     assert len(writer.points["tasks/waiting"]) == 2
     assert len(writer.pages) == 1
