@@ -10,6 +10,7 @@ import keras
 from elastic_keras.config import ConfigError
 from elastic_keras.wire.proto import master_pb2
 from elastic_keras.worker.running_logs import RunningLogs
+from elastic_keras.worker.tensorboard import needs_each_batch
 
 _TRAIN_HOOKS = (
     "on_train_batch_begin",
@@ -65,7 +66,9 @@ class JobCallbacks:
         self._train_function = train_function
         self._rates = self._learning_rates()
         self.wants_train_batches = _override(callbacks, _TRAIN_HOOKS)
-        self.wants_test_batches = _override(callbacks, _TEST_HOOKS)
+        lasting = [each for each in callbacks if needs_each_batch(each)]
+        self._wants_later_batches = _override(lasting, _TRAIN_HOOKS)
+        self.wants_test_batches = _override(lasting, _TEST_HOOKS)
         self._batch = 0
         self._test_batch = 0
         # Hooks that have begun and not ended in this process.
@@ -105,6 +108,8 @@ class JobCallbacks:
         # still to be pushed.
         if self._model.stop_training:
             self._stop_training()
+        else:
+            self.wants_train_batches = self._wants_later_batches
 
     def test_batch_begin(self) -> None:
         """Calls `on_test_batch_begin`."""

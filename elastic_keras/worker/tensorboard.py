@@ -39,3 +39,19 @@ def fit_tensorboard(
             )
         if callback.log_dir == _DEFAULT:
             callback.log_dir = os.path.join(job_dir, "summaries", "keras")
+
+
+def needs_each_batch(callback: keras.callbacks.Callback) -> bool:
+    """Whether a callback does anything at batches but the first.
+
+    Logs for batch hooks take the main thread's time. Keras's TensorBoard has
+    such hooks always; by default it writes the graph after the first batch,
+    and then nothing before the epoch's end.
+
+    Args:
+        callback: One of the module's callbacks.
+    """
+    # By the exact type: one derived from it may do more.
+    if type(callback) is not keras.callbacks.TensorBoard:
+        return True
+    return callback.update_freq != "epoch" or callback._should_trace

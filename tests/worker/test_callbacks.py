@@ -412,3 +412,31 @@ def test_callbacks_find_the_compiled_step_once_it_has_run():
     job.callbacks.train_batch_begin()
     job.callbacks.train_batch_end({})
     assert callback.seen == [None, job.train_function]
+
+
+@pytest.mark.parametrize(
+    ("options", "later"),
+    [({}, False), ({"update_freq": "batch"}, True), ({"update_freq": 9}, True)],
+)
+def test_tensorboard_costs_batches_no_time_that_it_does_not_need(
+    tmp_path, options, later
+):
+    job = _Job(keras.callbacks.TensorBoard(tmp_path, **options))
+    assert job.callbacks.wants_train_batches
+    assert job.callbacks.wants_test_batches == later
+    job.run("on_train_begin")
+    job.callbacks.train_batch_begin()
+    job.callbacks.train_batch_end({"loss": 1.0})
+    assert job.callbacks.wants_train_batches == later
+    job.run("on_train_end")
+
+
+def test_a_stop_holds_the_hooks_of_batches(tmp_path):
+    job = _Job(keras.callbacks.TensorBoard(tmp_path))
+    job.run("on_train_begin")
+    job.model.stop_training = True
+    for _ in range(2):
+        job.callbacks.train_batch_begin()
+        job.callbacks.train_batch_end({})
+    assert job.callbacks.wants_train_batches
+    assert job.stopped == 2
