@@ -139,7 +139,15 @@ class JobCallbacks:
         if block == "epoch":
             self._batch = 0
             self._train_logs.restart()
+            if edge == "begin":
+                self._open.add("epoch")
+            elif "epoch" not in self._open:
+                # As in `_begin`; a callback may need at the end what it
+                # notes at the begin.
+                self._list.on_epoch_begin(task.epoch, {})
             getattr(self._list, task.hook)(task.epoch, logs)
+            if edge == "end":
+                self._open.discard("epoch")
         elif edge == "begin":
             self._begin(block)
         else:

@@ -2,6 +2,7 @@
 
 import faulthandler
 import logging
+import os
 import threading
 
 import keras
@@ -106,7 +107,7 @@ class Worker:
             self._stats,
             self._watchdog,
             self._predicting(zoo, model),
-            self._job_dir,
+            self._summaries,
         )
         if callbacks:
             work.use_callbacks(callbacks)
@@ -118,6 +119,16 @@ class Worker:
                 client.join()
         finally:
             work.close()
+
+    @property
+    def _summaries(self) -> str:
+        """Folder of this worker's TensorBoard run.
+
+        Each worker may become the chief, and of several files of a run
+        TensorBoard reads one after the other.
+        """
+        run = f"worker_{self._index}"
+        return os.path.join(self._job_dir, "summaries", run)
 
     def leave(self, timeout: float) -> None:
         """Hands all tasks back; from any thread, at any time.

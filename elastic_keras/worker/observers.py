@@ -1,6 +1,5 @@
 """Who looks at the chief's training steps."""
 
-import os
 from typing import Protocol
 
 from elastic_keras.config import JobConfig
@@ -25,28 +24,21 @@ class StepObserver(Protocol):
 
 
 def make_observers(
-    config: JobConfig, job_dir: str, signature: ModelSignature
+    config: JobConfig, folder: str, signature: ModelSignature
 ) -> tuple[StepObserver, ...]:
     """Makes what the job's options ask for.
 
-    Each has a run of its own: TensorBoard reads one file of a run at a time.
-
     Args:
         config: The job.
-        job_dir: The job directory.
+        folder: Folder of this worker's TensorBoard run.
         signature: The model.
     """
-    folder = os.path.join(job_dir, "summaries")
     observers: list[StepObserver] = []
     if config.monitoring.histogram_secs:
         observers.append(
-            StepHistograms(
-                os.path.join(folder, "histograms"),
-                signature,
-                config.monitoring.histogram_secs,
-            )
+            StepHistograms(folder, signature, config.monitoring.histogram_secs)
         )
     steps = profiled_steps(config.monitoring.profile_steps)
     if steps is not None:
-        observers.append(StepProfiler(os.path.join(folder, "profile"), *steps))
+        observers.append(StepProfiler(folder, *steps))
     return tuple(observers)

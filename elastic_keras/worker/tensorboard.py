@@ -14,14 +14,14 @@ _DEFAULT = "logs"
 def fit_tensorboard(
     callbacks: Iterable[keras.callbacks.Callback],
     tables: list[str],
-    job_dir: str,
+    folder: str,
 ) -> None:
-    """Gives callbacks without a folder of their own one of the job's.
+    """Gives callbacks without a folder of their own one in the job's.
 
     Args:
         callbacks: The module's callbacks.
         tables: Names of the model's PS tables.
-        job_dir: The job directory.
+        folder: Folder of this worker's TensorBoard run.
 
     Raises:
         ConfigError: One would save the model without the rows of its tables.
@@ -38,7 +38,7 @@ def fit_tensorboard(
                 f"{', '.join(tables)}"
             )
         if callback.log_dir == _DEFAULT:
-            callback.log_dir = os.path.join(job_dir, "summaries", "keras")
+            callback.log_dir = os.path.join(folder, "keras")
 
 
 def needs_each_batch(callback: keras.callbacks.Callback) -> bool:

@@ -46,7 +46,7 @@ class ModelWork:
         stats: Where steps are counted for the heartbeat.
         watchdog: Watches steps and data.
         predicting: Takes predictions; `None` in a job without any.
-        job_dir: The job directory.
+        summaries: Folder of this worker's TensorBoard run.
     """
 
     def __init__(
@@ -59,10 +59,10 @@ class ModelWork:
         stats: WorkerStats,
         watchdog: Watchdog,
         predicting: Predicting | None = None,
-        job_dir: str = "",
+        summaries: str = "",
     ) -> None:
         self._config = config
-        self._job_dir = job_dir
+        self._summaries = summaries
         self._prepared = prepared
         self._steps = steps
         self._data = data
@@ -73,7 +73,7 @@ class ModelWork:
         self._test_logs = RunningLogs(steps.evaluation_metrics)
         self._computing = TrainComputing(steps, stats, running=self._train_logs)
         self._callbacks: JobCallbacks | None = None
-        self._observers = make_observers(config, job_dir, prepared.signature)
+        self._observers = make_observers(config, summaries, prepared.signature)
         self._present: tuple[MasterClient, Pipeline] | None = None
 
     def use_callbacks(self, callbacks: list[keras.callbacks.Callback]) -> None:
@@ -85,7 +85,7 @@ class ModelWork:
         signature = self._prepared.signature
         tables = [table.name for table in signature.tables]
         check_tables(callbacks, tables)
-        fit_tensorboard(callbacks, tables, self._job_dir)
+        fit_tensorboard(callbacks, tables, self._summaries)
         set_modes(callbacks, self._steps.evaluation_metrics.modes())
         self._callbacks = JobCallbacks(
             callbacks,

@@ -13,7 +13,7 @@ from elastic_keras.worker.tensorboard import (
 def test_without_a_folder_of_its_own_it_writes_beside_the_job():
     callback = keras.callbacks.TensorBoard()
     fit_tensorboard([keras.callbacks.History(), callback], ["a"], "/job")
-    assert callback.log_dir == "/job/summaries/keras"
+    assert callback.log_dir == "/job/keras"
 
 
 def test_a_folder_of_its_own_stays():
