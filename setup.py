@@ -60,6 +60,8 @@ setuptools.setup(
             "ruff~=0.17.6",
             "types-protobuf",
         ],
+        # Drives Chromium, for the pictures in docs/.
+        "screenshots": ["selenium>=4.20"],
     },
     entry_points={
         "console_scripts": ["elastic_keras = elastic_keras.cli:main"]

@@ -403,6 +403,37 @@ class MonitoringOptions(_Checked):
         maximum=65535,
         commands=_TRAINING,
     )
+    histogram_secs: float = option(
+        30.0,
+        "Pause between histograms of weights and gradients; 0 makes none.",
+        unit="seconds",
+        minimum=0,
+        commands=_TRAINING,
+    )
+    profile_steps: str = option(
+        "",
+        "Profile one worker from its a-th to its b-th step, e.g. 20,30.",
+        commands=_TRAINING,
+    )
+    projector_tables: str = option(
+        "",
+        "Tables to show in TensorBoard's projector, separated by commas; "
+        "all stands for each of them.",
+        commands=_TRAINING,
+    )
+    projector_rows: int = option(
+        10_000,
+        "Rows of a table to show in the projector: an even sample.",
+        unit="rows",
+        minimum=1,
+        commands=_TRAINING,
+    )
+    projector_names: str = option(
+        "",
+        "Names of ids for the projector, e.g. movies=titles.tsv,users=u.tsv: "
+        "files with an id, a tab and a name on each line.",
+        commands=_TRAINING,
+    )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,6 +13,8 @@ from elastic_keras.data.file_reader import FileReader
 from elastic_keras.exports.destination import check_output, read_formats
 from elastic_keras.master.ranges import check_options
 from elastic_keras.monitoring.metrics_server import MetricsServer
+from elastic_keras.monitoring.profile_option import profiled_steps
+from elastic_keras.monitoring.projector_options import names_files
 from elastic_keras.zoo.location import Location, locate
 from elastic_keras.zoo.names import near_misses
 from elastic_keras.zoo.params import parse_params
@@ -26,8 +28,8 @@ def check(config: JobConfig) -> None:
 
     Raises:
         ConfigError: There is no such module or file, a file that cannot be
-            read, options that contradict one another, or a port that is
-            taken.
+            read, options that make no sense or contradict one another, or a
+            port that is taken.
     """
     locate(config.model)
     check_options(config)
@@ -36,6 +38,8 @@ def check(config: JobConfig) -> None:
         read_formats(config.output.formats)
     check_inputs(config)
     _check_metrics_port(config.monitoring.metrics_port)
+    profiled_steps(config.monitoring.profile_steps)
+    names_files(config.monitoring.projector_names)
 
 
 def check_inputs(config: JobConfig) -> None:

@@ -110,6 +110,8 @@ def test_a_file_that_may_not_be_read(folder, capsys, monkeypatch, name):
         ),
         ({"port": 5000}, "--port needs --transport=tcp"),
         ({"data_format": "text", "csv_header": "true"}, "--csv_header goes"),
+        ({"profile_steps": "9,3"}, "the first and the last step"),
+        ({"projector_names": "a=none.tsv"}, "--projector_names names no file"),
     ],
 )
 def test_options(folder, capsys, options, words):

@@ -30,6 +30,7 @@ from elastic_keras.master.ranges import JobRanges
 from elastic_keras.master.reading import ReadingFlow
 from elastic_keras.master.reserving import Reserving
 from elastic_keras.master.shards import ShardCalls
+from elastic_keras.master.showing import show_tables
 from elastic_keras.master.side_tasks import wait_until
 from elastic_keras.master.snapshots import JobSnapshots
 from elastic_keras.master.stats import HeartbeatStats
@@ -315,6 +316,9 @@ class Job:
             ) from error
         self.snapshot = os.path.relpath(path, self.job_dir)
         _LOGGER.info("Snapshot: %s", path)
+        if self.config.monitoring.projector_tables:
+            # Before the job is over: the launcher ends this process then.
+            await in_thread(lambda: show_tables(self, path))
 
     def _judge(self, outcome: BaseException | None) -> JobEnd:
         if self.dispatch.end is not None:

@@ -19,6 +19,7 @@ from elastic_keras.master.ranges import scan
 from elastic_keras.master.reporting import Reporting
 from elastic_keras.master.servicer import MasterServicer
 from elastic_keras.master.shards import Shards
+from elastic_keras.master.showing import show_result
 from elastic_keras.monitoring.summaries import SummaryWriter
 from elastic_keras.wire import rpc
 from elastic_keras.wire.proto import master_pb2
@@ -79,6 +80,8 @@ async def _run(job: Job, token: str) -> None:
     points.cancel()
     reporting.write()
     writer.close()
+    if config.command == "train":
+        show_result(job)
     if job.outcome.exit_code == 2:
         _LOGGER.error("%s%s", ERROR_PREFIX, job.outcome.message)
     elif job.outcome.message:

@@ -4,8 +4,11 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Protocol
 
+from tensorboard.compat.proto import summary_pb2
+
 from elastic_keras.master import view
-from elastic_keras.master.stats import Interval, Latency
+from elastic_keras.master.stats import Latency
+from elastic_keras.monitoring.layout import layout
 
 if TYPE_CHECKING:
     from elastic_keras.master.job import Job
@@ -24,6 +27,9 @@ class Writer(Protocol):
 
     def text(self, tag: str, text: str, step: int) -> None:
         """Adds a text."""
+
+    def add(self, summary: summary_pb2.Summary, step: int) -> None:
+        """Adds a summary that was made elsewhere."""
 
     def flush(self) -> None:
         """Brings all to the file."""
@@ -45,7 +51,7 @@ class Reporting:
         self._evaluations = 0
         self._epochs = 0
         self._last = job.now
-        self._versions: list[tuple[int, ...]] = []
+        self._metrics: set[str] | None = None
 
     async def run(self) -> None:
         """Writes until it is cancelled."""
@@ -90,25 +96,32 @@ class Reporting:
         if histogram:
             self._writer.histogram_counts("staleness", histogram, step)
         self._points()
+        self._page(step)
         self._writer.flush()
 
     def _training(self, elapsed: float) -> dict[str, float]:
         taken = self._job.stats.take()
         values: dict[str, float] = {}
-        examples = steps = 0
-        loss = 0.0
+        speed, steps_per_second, loss = 0.0, 0.0, 0.0
+        steps = 0
         pull, push = Latency(), Latency()
         for index, interval in sorted(taken.items()):
-            values.update(_worker(index, interval, elapsed))
-            examples += interval.examples
+            seconds = interval.seconds or elapsed
+            own_speed = interval.examples / seconds
+            values[f"speed/worker_{index}/examples_per_second"] = own_speed
+            speed += own_speed
+            steps_per_second += interval.steps / seconds
             steps += interval.steps
             loss += interval.loss_sum
             _join(pull, interval.pull)
             _join(push, interval.push)
-        values["speed/examples_per_second"] = examples / elapsed
-        values["speed/steps_per_second"] = steps / elapsed
-        if steps:
-            values["train/loss"] = loss / steps
+        if not steps:
+            # A chart over steps shows the last point of each step: a pause
+            # for an evaluation would hide the speed before it.
+            return {}
+        values["speed/examples_per_second"] = speed
+        values["speed/steps_per_second"] = steps_per_second
+        values["train/loss"] = loss / steps
         values.update(_latency("pull", pull, elapsed))
         values.update(_latency("push", push, elapsed))
         return values
@@ -131,10 +144,24 @@ class Reporting:
             )
             values[f"{prefix}/learning_rate"] = status.learning_rate
             for table in status.tables:
-                tag = f"{prefix}/tables/{table.name}"
-                values[f"{tag}/rows"] = float(table.rows)
-                values[f"{tag}/bytes"] = float(table.bytes)
+                for tag in (f"{prefix}/tables", "tables"):
+                    rows, size = (
+                        f"{tag}/{table.name}/rows",
+                        f"{tag}/{table.name}/bytes",
+                    )
+                    values[rows] = values.get(rows, 0.0) + table.rows
+                    values[size] = values.get(size, 0.0) + table.bytes
         return values
+
+    def _page(self, step: int) -> None:
+        """Writes the page of charts anew once there are other metrics."""
+        job = self._job
+        names = set(job.stats.metrics) | set(job.history.evaluation)
+        if job.history.epochs:
+            names |= set(job.history.epochs[-1].values)
+        if self._metrics is None or not names <= self._metrics:
+            self._metrics = names | (self._metrics or set())
+            self._writer.add(layout(self._metrics), step)
 
     def _points(self) -> None:
         history = self._job.history
@@ -150,14 +177,6 @@ class Reporting:
                 point.step,
             )
         self._epochs = len(history.epochs)
-
-
-def _worker(index: int, interval: Interval, elapsed: float) -> dict[str, float]:
-    return {
-        f"speed/worker_{index}/examples_per_second": (
-            interval.examples / elapsed
-        )
-    }
 
 
 def _join(total: Latency, other: Latency) -> None:

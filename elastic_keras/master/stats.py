@@ -33,8 +33,13 @@ class Latency:
 
 @dataclasses.dataclass
 class Interval:
-    """What a worker did since the last look."""
+    """What a worker did since the last look.
 
+    Its seconds are those that its heartbeats tell of: they do not end when
+    one looks.
+    """
+
+    seconds: float = 0.0
     steps: int = 0
     examples: int = 0
     loss_sum: float = 0.0
@@ -84,6 +89,7 @@ class HeartbeatStats:
             now: The time.
         """
         interval = self._intervals.setdefault(index, Interval())
+        interval.seconds += beat.seconds
         interval.steps += beat.steps
         interval.examples += beat.examples
         interval.loss_sum += beat.loss_sum

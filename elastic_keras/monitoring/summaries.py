@@ -72,7 +72,7 @@ class SummaryWriter:
                 metadata=scalar_metadata.create_summary_metadata("", ""),
                 tensor=_tensor(np.float32(value)),
             )
-        self._add(summary, step)
+        self.add(summary, step)
 
     def histogram(self, tag: str, values: np.ndarray, step: int) -> None:
         """Adds a histogram of raw values.
@@ -127,7 +127,7 @@ class SummaryWriter:
             metadata=histogram_metadata.create_summary_metadata("", ""),
             tensor=_tensor(buckets),
         )
-        self._add(summary, step)
+        self.add(summary, step)
 
     def text(self, tag: str, text: str, step: int) -> None:
         """Adds a text; TensorBoard reads it as Markdown.
@@ -147,7 +147,16 @@ class SummaryWriter:
                 string_val=[text.encode()],
             ),
         )
-        self._add(summary, step)
+        self.add(summary, step)
+
+    def add(self, summary: summary_pb2.Summary, step: int) -> None:
+        """Adds a summary that was made elsewhere.
+
+        Args:
+            summary: The summary.
+            step: Its place in time.
+        """
+        self._write(event_pb2.Event(step=step, summary=summary))
 
     def flush(self) -> None:
         """Brings everything so far to the file."""
@@ -160,9 +169,6 @@ class SummaryWriter:
         with self._lock:
             if not self._records.closed:
                 self._records.close()
-
-    def _add(self, summary: summary_pb2.Summary, step: int) -> None:
-        self._write(event_pb2.Event(step=step, summary=summary))
 
     def _write(self, event: event_pb2.Event) -> None:
         event.wall_time = time.time()

@@ -10,6 +10,7 @@ import keras
 from elastic_keras.config import ConfigError
 from elastic_keras.wire.proto import master_pb2
 from elastic_keras.worker.running_logs import RunningLogs
+from elastic_keras.worker.tensorboard import needs_each_batch
 
 _TRAIN_HOOKS = (
     "on_train_batch_begin",
@@ -41,6 +42,8 @@ class JobCallbacks:
             begin anew with the epoch and the evaluation.
         verbose: What callbacks find in `params`, as in Keras.
         steps: Batches of an epoch, likewise.
+        train_function: Returns the step as the `tf.function` that callbacks
+            look for at the model.
     """
 
     def __init__(
@@ -56,6 +59,7 @@ class JobCallbacks:
         running: tuple[RunningLogs, RunningLogs],
         verbose: int = 0,
         steps: int | None = None,
+        train_function: Callable[[], Any] = lambda: None,
     ) -> None:
         self._model = model
         self._optimizers = optimizers
@@ -63,9 +67,12 @@ class JobCallbacks:
         self._refresh = refresh
         self._stop_training = stop_training
         self._train_logs, self._test_logs = running
+        self._train_function = train_function
         self._rates = self._learning_rates()
         self.wants_train_batches = _override(callbacks, _TRAIN_HOOKS)
-        self.wants_test_batches = _override(callbacks, _TEST_HOOKS)
+        lasting = [each for each in callbacks if needs_each_batch(each)]
+        self._wants_later_batches = _override(lasting, _TRAIN_HOOKS)
+        self.wants_test_batches = _override(lasting, _TEST_HOOKS)
         self._batch = 0
         self._test_batch = 0
         # Hooks that have begun and not ended in this process.
@@ -95,12 +102,16 @@ class JobCallbacks:
 
     def train_batch_end(self, logs: dict[str, float]) -> None:
         """Calls `on_train_batch_end`."""
+        if self._model.train_function is None:
+            self._model.train_function = self._train_function()
         self._list.on_train_batch_end(self._batch, logs)
         self._batch += 1
         # A new learning rate is the next batch's: this one's gradients are
         # still to be pushed.
         if self._model.stop_training:
             self._stop_training()
+        else:
+            self.wants_train_batches = self._wants_later_batches
 
     def test_batch_begin(self) -> None:
         """Calls `on_test_batch_begin`."""
@@ -130,7 +141,15 @@ class JobCallbacks:
         if block == "epoch":
             self._batch = 0
             self._train_logs.restart()
+            if edge == "begin":
+                self._open.add("epoch")
+            elif "epoch" not in self._open:
+                # As in `_begin`; a callback may need at the end what it
+                # notes at the begin.
+                self._list.on_epoch_begin(task.epoch, {})
             getattr(self._list, task.hook)(task.epoch, logs)
+            if edge == "end":
+                self._open.discard("epoch")
         elif edge == "begin":
             self._begin(block)
         else:

@@ -3,6 +3,7 @@
 import gc
 import math
 import time
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
@@ -12,6 +13,7 @@ from elastic_keras.wire import tensors
 from elastic_keras.wire.proto import master_pb2
 from elastic_keras.worker import items
 from elastic_keras.worker.eager import as_array, as_tensor
+from elastic_keras.worker.observers import StepObserver
 from elastic_keras.worker.running_logs import RunningLogs
 from elastic_keras.worker.stats import WorkerStats
 from elastic_keras.worker.step import Steps
@@ -51,6 +53,8 @@ class TrainComputing:
         running: RunningLogs | None = None,
     ) -> None:
         self.hooks = hooks
+        # They see the steps of the chief.
+        self.observers: Sequence[StepObserver] = ()
         self._running = running or RunningLogs(steps.train_metrics)
         self.succeeded = False
         self._steps = steps
@@ -77,10 +81,10 @@ class TrainComputing:
         began = time.monotonic()
         hooks = self.hooks
         if hooks is None or again or not hooks.wants_train_batches:
-            gradients = self._compute(train.batch, pulled, again)
+            gradients = self._observed(train.batch, pulled, again)
         else:
             hooks.train_batch_begin()
-            gradients = self._compute(train.batch, pulled, again)
+            gradients = self._observed(train.batch, pulled, again)
             hooks.train_batch_end(self._running.result())
         self._stats.add_computing(time.monotonic() - began)
         return gradients
@@ -91,6 +95,18 @@ class TrainComputing:
         if self.hooks is not None and self.hooks.wants_train_batches:
             self._running.end_task(states)
         return encode_states(states)
+
+    def _observed(
+        self, batch: items.Batch, pulled: Pulled, again: bool
+    ) -> StepGradients:
+        # One and the same for a step: heartbeats may change it any time.
+        observers = self.observers
+        for observer in observers:
+            observer.begin()
+        gradients = self._compute(batch, pulled, again)
+        for observer in observers:
+            observer.end(pulled, gradients)
+        return gradients
 
     def _compute(
         self, batch: items.Batch, pulled: Pulled, again: bool

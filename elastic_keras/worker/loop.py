@@ -2,6 +2,7 @@
 
 import faulthandler
 import logging
+import os
 import threading
 
 import keras
@@ -9,6 +10,7 @@ import tensorflow as tf
 
 from elastic_keras.cluster.exits import end_now
 from elastic_keras.config import JobConfig
+from elastic_keras.monitoring.projector_options import chosen_tables
 from elastic_keras.wire.errors import RpcError
 from elastic_keras.wire.proto import master_pb2
 from elastic_keras.worker import callbacks as job_callbacks
@@ -90,6 +92,11 @@ class Worker:
         prepared = steps.prepared
         metric = config.training.early_stopping_metric
         steps.evaluation_metrics.require(metric.removeprefix("val_"))
+        # The master writes them at the end; a wrong name is told now.
+        chosen_tables(
+            config.monitoring.projector_tables,
+            {table.name: table.dim for table in prepared.signature.tables},
+        )
         data.serve(prepared, steps)
         client = self._join_shards(prepared, steps)
         work = ModelWork(
@@ -101,14 +108,28 @@ class Worker:
             self._stats,
             self._watchdog,
             self._predicting(zoo, model),
+            self._summaries,
         )
         if callbacks:
             work.use_callbacks(callbacks)
-        while self._work(work) is Outcome.LOST:
-            _LOGGER.warning("The master lost this worker: joining again")
-            if self._join(bool(callbacks)) is None:
-                return
-            client.join()
+        try:
+            while self._work(work) is Outcome.LOST:
+                _LOGGER.warning("The master lost this worker: joining again")
+                if self._join(bool(callbacks)) is None:
+                    return
+                client.join()
+        finally:
+            work.close()
+
+    @property
+    def _summaries(self) -> str:
+        """Folder of this worker's TensorBoard run.
+
+        Each worker may become the chief, and of several files of a run
+        TensorBoard reads one after the other.
+        """
+        run = f"worker_{self._index}"
+        return os.path.join(self._job_dir, "summaries", run)
 
     def leave(self, timeout: float) -> None:
         """Hands all tasks back; from any thread, at any time.

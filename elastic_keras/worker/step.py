@@ -79,6 +79,7 @@ class Steps:
         self._nothing = tf.zeros([0], tf.float32)
         self._specs: dict[str, Any] = {}
         self._functions: dict[str, Any] = {}
+        self._traced: dict[str, Any] = {}
 
     def expect(self, mode: str, element_spec: Any) -> None:
         """Says what batches of a mode look like, before its first step.
@@ -185,6 +186,10 @@ class Steps:
         function = self._function("predict", self._trace_predict)
         return function(batch, tuple(rows), tuple(inverse))
 
+    def traced(self, mode: str) -> Any:
+        """Returns a mode's `tf.function`; `None` before its first step."""
+        return self._traced.get(mode)
+
     def assign_dense(self, flat: Any) -> None:
         """Sets all dense parameters: flat float32, signature order."""
         self._dense.assign(flat)
@@ -230,6 +235,7 @@ class Steps:
         # the main thread half a millisecond.
         with misfit_explained(self._specs[mode]):
             self._functions[mode] = function.get_concrete_function()
+        self._traced[mode] = function
         return self._functions[mode]
 
     def _call(

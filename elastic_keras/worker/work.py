@@ -18,12 +18,14 @@ from elastic_keras.worker.grouping import GroupedIds
 from elastic_keras.worker.job_data import JobData
 from elastic_keras.worker.master_client import MasterClient
 from elastic_keras.worker.model import PreparedModel
+from elastic_keras.worker.observers import make_observers
 from elastic_keras.worker.other_tasks import OtherTasks
 from elastic_keras.worker.pipeline import Pipeline
 from elastic_keras.worker.predicting import Predicting
 from elastic_keras.worker.running_logs import RunningLogs
 from elastic_keras.worker.stats import WorkerStats
 from elastic_keras.worker.step import Steps
+from elastic_keras.worker.tensorboard import fit_tensorboard
 from elastic_keras.worker.watchdog import (
     Watchdog,
     WatchedComputing,
@@ -44,6 +46,7 @@ class ModelWork:
         stats: Where steps are counted for the heartbeat.
         watchdog: Watches steps and data.
         predicting: Takes predictions; `None` in a job without any.
+        summaries: Folder of this worker's TensorBoard run.
     """
 
     def __init__(
@@ -56,8 +59,10 @@ class ModelWork:
         stats: WorkerStats,
         watchdog: Watchdog,
         predicting: Predicting | None = None,
+        summaries: str = "",
     ) -> None:
         self._config = config
+        self._summaries = summaries
         self._prepared = prepared
         self._steps = steps
         self._data = data
@@ -68,6 +73,7 @@ class ModelWork:
         self._test_logs = RunningLogs(steps.evaluation_metrics)
         self._computing = TrainComputing(steps, stats, running=self._train_logs)
         self._callbacks: JobCallbacks | None = None
+        self._observers = make_observers(config, summaries, prepared.signature)
         self._present: tuple[MasterClient, Pipeline] | None = None
 
     def use_callbacks(self, callbacks: list[keras.callbacks.Callback]) -> None:
@@ -77,7 +83,9 @@ class ModelWork:
             ConfigError: One of them cannot work with PS tables.
         """
         signature = self._prepared.signature
-        check_tables(callbacks, [table.name for table in signature.tables])
+        tables = [table.name for table in signature.tables]
+        check_tables(callbacks, tables)
+        fit_tensorboard(callbacks, tables, self._summaries)
         set_modes(callbacks, self._steps.evaluation_metrics.modes())
         self._callbacks = JobCallbacks(
             callbacks,
@@ -88,11 +96,18 @@ class ModelWork:
             refresh=self._refresh,
             stop_training=self._stop_training,
             running=(self._train_logs, self._test_logs),
+            train_function=lambda: self._steps.traced("train"),
         )
 
     def be_chief(self, chief: bool) -> None:
         """Says whether this worker runs the batch hooks."""
         self._computing.hooks = self._callbacks if chief else None
+        self._computing.observers = self._observers if chief else ()
+
+    def close(self) -> None:
+        """Says that no step follows."""
+        for observer in self._observers:
+            observer.close()
 
     def pipeline(self, master: MasterClient) -> Pipeline:
         """Makes the pipeline of one worker number."""

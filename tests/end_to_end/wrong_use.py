@@ -247,6 +247,12 @@ CASES = (
         flags=("--early_stopping_metric=auk", "--early_stopping_patience=2"),
     ),
     Case(
+        "unknown table for the projector",
+        2,
+        ("its tables: taste", "projector_tables='tastes'"),
+        flags=("--projector_tables=tastes",),
+    ),
+    Case(
         "NaN loss",
         1,
         ("NaN",),

@@ -1,6 +1,8 @@
 import asyncio
 import collections
 
+from tensorboard.plugins.custom_scalar import layout_pb2, metadata
+
 from elastic_keras.master.reporting import Reporting
 from elastic_keras.wire.proto import master_pb2
 from tests.master.stand_in_shards import StandInShards
@@ -16,6 +18,7 @@ class _Writer:
         self.points = collections.defaultdict(list)
         self.histograms = {}
         self.texts = {}
+        self.pages = []
         self.flushes = 0
 
     def scalars(self, values, step):
@@ -28,6 +31,10 @@ class _Writer:
 
     def text(self, tag, text, step):
         self.texts[tag] = text
+
+    def add(self, summary, step):
+        (value,) = summary.value
+        self.pages.append((step, value))
 
     def flush(self):
         self.flushes += 1
@@ -86,3 +93,45 @@ def test_a_job_leaves_its_points(tmp_path):
     assert writer.histograms["staleness"] == (14, [28])
     assert '"num_epochs": 2' in writer.texts["config"]
     assert writer.flushes == 2
+    # Over all shards.
+    assert last["tables/items/rows"] == (14, 6)
+    assert last["tables/items/bytes"] == (14, 198)
+    assert _charts(writer.pages[-1]) >= {"loss", "auc", "rows, by table"}
+
+
+def _charts(page):
+    """Returns the titles of a page's charts."""
+    _, value = page
+    assert value.tag == metadata.CONFIG_SUMMARY_TAG
+    layout = layout_pb2.Layout.FromString(value.tensor.string_val[0])
+    return {chart.title for part in layout.category for chart in part.chart}
+
+
+def test_a_pause_leaves_the_speed_before_it(tmp_path):
+    writer = _Writer()
+
+    async def main():
+        shards = StandInShards()
+        job = make_job(tmp_path, shards)
+        reporting = Reporting(job, writer, 3600.0)
+        worker = StandInWorker(job, shards, 0)
+        await run_job(job, [worker])
+        beat = master_pb2.HeartbeatRequest(
+            worker=worker.number,
+            steps=4,
+            examples=8,
+            loss_sum=2.0,
+            seconds=0.5,
+        )
+        job.heartbeat(beat)
+        reporting.write()
+        # Nobody trains: each step shows its last point only.
+        reporting.write()
+
+    asyncio.run(main())
+    # By the time that the heartbeat tells of.
+    ((_, speed),) = writer.points["speed/examples_per_second"]
+    assert speed == 16
+    assert writer.points["speed/steps_per_second"][0][1] == 8
+    assert len(writer.points["tasks/waiting"]) == 2
+    assert len(writer.pages) == 1

@@ -58,6 +58,7 @@ class _Job:
         self.refreshed = 0
         self.stopped = 0
         self.train_logs, self.test_logs = _Restarts(), _Restarts()
+        self.train_function = keras.ops.square
         self.callbacks = JobCallbacks(
             list(callbacks),
             self.model,
@@ -67,6 +68,7 @@ class _Job:
             refresh=self._refresh,
             stop_training=self._stop,
             running=(self.train_logs, self.test_logs),
+            train_function=lambda: self.train_function,
         )
 
     def _stop(self):
@@ -104,6 +106,8 @@ def test_hooks_get_keras_arguments(hook, expected):
         job.run("on_train_begin")
     if hook == "on_test_end":
         job.run("on_test_begin")
+    if hook == "on_epoch_end":
+        job.run("on_epoch_begin", epoch=2)
     recorder.calls.clear()
     assert job.run(hook, epoch=2, logs={"loss": 1.5}) == {"stop": False}
     assert recorder.calls == [expected]
@@ -162,10 +166,10 @@ def test_batches_are_numbered_within_the_evaluation():
 @pytest.mark.parametrize(
     ("hook", "begun"),
     [
-        ("on_epoch_begin", "on_train_begin"),
-        ("on_epoch_end", "on_train_begin"),
-        ("on_train_end", "on_train_begin"),
-        ("on_test_end", "on_test_begin"),
+        ("on_epoch_begin", ["on_train_begin"]),
+        ("on_epoch_end", ["on_train_begin", "on_epoch_begin"]),
+        ("on_train_end", ["on_train_begin"]),
+        ("on_test_end", ["on_test_begin"]),
     ],
 )
 def test_a_new_chief_sees_the_begin_that_it_missed(hook, begun):
@@ -177,7 +181,7 @@ def test_a_new_chief_sees_the_begin_that_it_missed(hook, begun):
         for c in recorder.calls
         if c[0].startswith("on_t") or "epoch" in c[0]
     ]
-    assert called == [begun, hook]
+    assert called == [*begun, hook]
 
 
 def test_evaluations_begin_each_time():
@@ -388,3 +392,53 @@ def test_a_model_is_not_saved_without_its_rows(callback):
     job_callbacks.check_tables([callback], [])
     with pytest.raises(ConfigError, match="the tables users, items"):
         job_callbacks.check_tables([callback], ["users", "items"])
+
+
+class _SeesTheGraph(keras.callbacks.Callback):
+    """Looks for the compiled step where Keras's TensorBoard does."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen = []
+
+    def on_train_batch_begin(self, batch, logs=None):
+        self.seen.append(self.model.train_function)
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.seen.append(self.model.train_function)
+
+
+def test_callbacks_find_the_compiled_step_once_it_has_run():
+    callback = _SeesTheGraph()
+    job = _Job(callback)
+    job.callbacks.train_batch_begin()
+    job.callbacks.train_batch_end({})
+    assert callback.seen == [None, job.train_function]
+
+
+@pytest.mark.parametrize(
+    ("options", "later"),
+    [({}, False), ({"update_freq": "batch"}, True), ({"update_freq": 9}, True)],
+)
+def test_tensorboard_costs_batches_no_time_that_it_does_not_need(
+    tmp_path, options, later
+):
+    job = _Job(keras.callbacks.TensorBoard(tmp_path, **options))
+    assert job.callbacks.wants_train_batches
+    assert job.callbacks.wants_test_batches == later
+    job.run("on_train_begin")
+    job.callbacks.train_batch_begin()
+    job.callbacks.train_batch_end({"loss": 1.0})
+    assert job.callbacks.wants_train_batches == later
+    job.run("on_train_end")
+
+
+def test_a_stop_holds_the_hooks_of_batches(tmp_path):
+    job = _Job(keras.callbacks.TensorBoard(tmp_path))
+    job.run("on_train_begin")
+    job.model.stop_training = True
+    for _ in range(2):
+        job.callbacks.train_batch_begin()
+        job.callbacks.train_batch_end({})
+    assert job.callbacks.wants_train_batches
+    assert job.stopped == 2

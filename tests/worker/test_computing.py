@@ -200,3 +200,31 @@ def test_the_step_is_fed_tensors(stats):
         train, _pulled(1, 0.5), again=False
     )
     assert all(tf.is_tensor(part) for part in seen)
+
+
+class _Observer:
+    """Notes what it is told."""
+
+    def __init__(self):
+        self.told = []
+
+    def begin(self):
+        self.told.append("begin")
+
+    def end(self, pulled, gradients):
+        self.told.append((pulled.iterations, gradients.dense.tolist()))
+
+    def close(self):
+        self.told.append("close")
+
+
+def test_observers_see_a_step_with_its_arrays(stats):
+    job, train = _one([0, 0, 0, 0])
+    computing = TrainComputing(job.steps, stats)
+    observer = _Observer()
+    computing.compute(train, _pulled(1, 0.5), again=False)
+    computing.observers = (observer,)
+    computing.compute(train, _pulled(2, 0.5), again=False)
+    computing.observers = ()
+    computing.compute(train, _pulled(3, 0.5), again=False)
+    assert observer.told == ["begin", (2, pytest.approx([4.0] * 4))]

@@ -1,0 +1,353 @@
+"""Takes the pictures of TensorBoard in docs/, and checks that it shows a job.
+
+    python scripts/screenshots.py                 # trains two small jobs first
+    python scripts/screenshots.py runs/a runs/b   # shows jobs that are there
+    python scripts/screenshots.py --check         # takes no pictures
+
+Every chart must hold points, by TensorBoard's own data and in the page that
+Chromium shows. Pictures take Chromium with its driver (Debian's packages
+chromium and chromium-driver) and `pip install -e '.[screenshots]'`.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable
+from typing import Any
+
+from tensorboard import default, program
+
+_ROOT = pathlib.Path(__file__).resolve().parents[1]
+_ROWS = 60_000
+_PATIENCE = 60.0
+_LARGEST_BYTES = 300_000
+
+# Elements lie in shadow roots and frames, one in the other.
+_DEEP = """
+function deep(root, found) {
+  for (const element of root.querySelectorAll("*")) {
+    found.push(element);
+    // The projector's page is a frame of its own.
+    const inner = element.shadowRoot || element.contentDocument;
+    if (inner) deep(inner, found);
+  }
+  return found;
+}
+const tag = (element) => element.tagName.toLowerCase();
+const drawn = (element, kind) => deep(element.shadowRoot || element, [])
+  .filter((e) => tag(e) === "path" && e.classList.contains(kind)
+    && (e.getAttribute("d") || "").length > 2).length;
+const text = (root) => deep(root, []).filter((e) => e.checkVisibility())
+  .flatMap((e) => [...e.childNodes]).filter((n) => n.nodeType === 3)
+  .map((n) => n.textContent.trim()).filter((t) => t).join(" ");
+"""
+# Title of each chart -> curves and single points drawn in it.
+_CHARTS = """
+const cards = deep(document, []).filter(
+  (e) => tag(e) === "tf-custom-scalar-multi-line-chart-card");
+return Object.fromEntries(
+  cards.map((e) => [e.title, drawn(e, "line") + drawn(e, "symbol")]));
+"""
+_HISTOGRAMS = """
+const loaders = deep(document, []).filter(
+  (e) => tag(e) === "vz-histogram-timeseries");
+return loaders.map((e) => deep(e.shadowRoot || e, []).filter(
+  (p) => tag(p) === "path" && (p.getAttribute("d") || "").length > 2).length);
+"""
+_TEXT = "return text(document);"
+
+
+class Board:
+    """TensorBoard on a folder, and its data.
+
+    Args:
+        folder: What it shows.
+    """
+
+    def __init__(self, folder: str) -> None:
+        board = program.TensorBoard(plugins=default.get_plugins())
+        board.configure(
+            argv=["", f"--logdir={folder}", "--host=127.0.0.1", "--port=0"]
+        )
+        self.url = board.launch()
+
+    def get(self, path: str, **query: str) -> Any:
+        """Returns what TensorBoard answers its own pages with."""
+        url = f"{self.url}data/plugin/{path}?{urllib.parse.urlencode(query)}"
+        with urllib.request.urlopen(url) as reply:
+            return json.load(reply)
+
+    def post(self, path: str, body: dict[str, Any]) -> Any:
+        """Likewise, for what its pages ask with a body."""
+        request = urllib.request.Request(
+            f"{self.url}data/plugin/{path}",
+            json.dumps(body).encode(),
+            {"Content-Type": "application/json"},
+        )
+        with urllib.request.urlopen(request) as reply:
+            return json.load(reply)
+
+
+def train_jobs(folder: pathlib.Path) -> None:
+    """Trains the same model twice, with another bound on staleness.
+
+    Args:
+        folder: Where data and job directories go.
+    """
+    data = folder / "data"
+    _run(
+        str(_ROOT / "scripts" / "make_criteo.py"),
+        f"--output={data}",
+        f"--rows={_ROWS}",
+    )
+    for bound in (0, 4):
+        _run(
+            "-m",
+            "elastic_keras.cli",
+            "train",
+            f"--model_zoo={_ROOT / 'model_zoo'}",
+            "--model_def=criteo.deepfm",
+            f"--training_data={data / 'train.tsv'}",
+            f"--validation_data={data / 'validation.tsv'}",
+            "--minibatch_size=256",
+            "--num_epochs=2",
+            "--num_workers=2",
+            "--num_ps=2",
+            f"--max_staleness={bound}",
+            "--evaluation_steps=100",
+            "--summary_secs=1",
+            "--histogram_secs=2",
+            "--projector_tables=all",
+            "--projector_rows=2000",
+            f"--job_dir={folder / 'runs' / f'staleness-{bound}'}",
+        )
+
+
+def _run(*arguments: str) -> None:
+    subprocess.run([sys.executable, *arguments], check=True)
+
+
+def check_data(board: Board) -> dict[str, int]:
+    """Asserts that TensorBoard has points for all that a job writes.
+
+    Returns:
+        Points by chart of the custom-scalars page.
+    """
+    layout = wait_for(lambda: board.get("custom_scalars/layout"), "the layout")
+    runs = list(board.get("scalars/tags"))
+    points = {
+        chart["title"]: sum(
+            _points(board, run, tag)
+            for run in runs
+            for tag in chart["multiline"]["tag"]
+        )
+        for category in layout["category"]
+        for chart in category["chart"]
+    }
+    empty = [title for title, count in points.items() if not count]
+    assert not empty, f"Charts without points: {empty}"
+    tags = set().union(*board.get("histograms/tags").values())
+    for kind in ("weights/", "gradients/"):
+        assert any(tag.startswith(kind) for tag in tags), f"No {kind} in {tags}"
+    groups = _session_groups(board)
+    assert groups, "No job in the table of hparams"
+    for group in groups:
+        assert group["metricValues"], f"No results: {group}"
+    shown = board.get("projector/runs")
+    assert shown, "No table in the projector"
+    return points
+
+
+def _points(board: Board, run: str, tag: str) -> int:
+    found = board.get("custom_scalars/scalars", run=run, tag=tag)
+    assert found["regex_valid"], f"Not a pattern: {tag}"
+    return sum(map(len, found["tag_to_events"].values()))
+
+
+def _session_groups(board: Board) -> list[dict[str, Any]]:
+    experiment = board.post("hparams/experiment", {})
+    columns = [
+        {"metric": info["name"]} for info in experiment["metricInfos"]
+    ] + [{"hparam": info["name"]} for info in experiment["hparamInfos"]]
+    asked = {
+        "startIndex": 0,
+        "sliceSize": 100,
+        "colParams": columns,
+        "allowedStatuses": ["STATUS_SUCCESS"],
+    }
+    return board.post("hparams/session_groups", asked)["sessionGroups"]
+
+
+class Pictures:
+    """Chromium on TensorBoard's pages.
+
+    Args:
+        board: TensorBoard.
+        output: Folder for the pictures.
+    """
+
+    def __init__(self, board: Board, output: pathlib.Path) -> None:
+        from selenium import webdriver
+        from selenium.webdriver.chrome.options import Options
+        from selenium.webdriver.chrome.service import Service
+
+        self._board = board
+        self._output = output
+        options = Options()
+        options.binary_location = shutil.which("chromium") or ""
+        options.add_argument("--headless=new")
+        options.add_argument("--disable-dev-shm-usage")
+        # Small files, whose text is still to be read.
+        options.add_argument("--force-device-scale-factor=0.8")
+        if os.geteuid() == 0:
+            # Chromium's sandbox refuses root.
+            options.add_argument("--no-sandbox")
+        self._browser = webdriver.Chrome(
+            options=options, service=Service(shutil.which("chromedriver"))
+        )
+
+    def take(
+        self,
+        page: str,
+        name: str,
+        height: int,
+        script: str,
+        complete: Callable[[Any], Any],
+    ) -> None:
+        """Takes the picture of a page once it is complete.
+
+        Args:
+            page: The page, as in the address.
+            name: The picture's name.
+            height: Height of the window.
+            script: Finds out what the page shows.
+            complete: Whether that is all.
+        """
+        self._browser.set_window_size(1500, height)
+        self._browser.get("about:blank")
+        self._browser.get(f"{self._board.url}#{page}")
+
+        def shown() -> Any:
+            found = self._browser.execute_script(_DEEP + script)
+            return found if complete(found) else None
+
+        found = wait_for(shown, f"the page {page}")
+        path = self._output / f"{name}.png"
+        assert self._browser.save_screenshot(str(path))
+        assert path.stat().st_size < _LARGEST_BYTES, f"{path} is too large"
+        print(f"{path}: {str(found)[:200]}")
+
+    def close(self) -> None:
+        """Ends Chromium."""
+        self._browser.quit()
+
+
+def wait_for(look: Callable[[], Any], what: str) -> Any:
+    """Looks until there is something.
+
+    Args:
+        look: Returns it; nothing, or an error of TensorBoard's, is not yet.
+        what: What it is, for the error.
+    """
+    end = time.monotonic() + _PATIENCE
+    while time.monotonic() < end:
+        try:
+            found = look()
+        except urllib.error.HTTPError:
+            found = None
+        if found:
+            return found
+        time.sleep(0.5)
+    raise TimeoutError(f"TensorBoard does not show {what}.")
+
+
+def take_pictures(board: Board, output: pathlib.Path, titles: set[str]) -> None:
+    """Takes all pictures.
+
+    Args:
+        board: TensorBoard.
+        output: Their folder.
+        titles: Titles of the charts that must hold points.
+    """
+    output.mkdir(parents=True, exist_ok=True)
+    pictures = Pictures(board, output)
+    try:
+        pictures.take(
+            "custom_scalars&_smoothingWeight=0",
+            "tensorboard-charts",
+            2450,
+            _CHARTS,
+            lambda found: titles <= set(found) and all(found.values()),
+        )
+        pictures.take(
+            "histograms&tagFilter=weights",
+            "tensorboard-histograms",
+            1150,
+            _HISTOGRAMS,
+            lambda found: found and all(found[:12]),
+        )
+        pictures.take(
+            "hparams",
+            "tensorboard-hparams",
+            700,
+            _TEXT,
+            lambda found: all(
+                group["name"] in found for group in _session_groups(board)
+            ),
+        )
+        pictures.take(
+            "projector",
+            "tensorboard-projector",
+            900,
+            _TEXT,
+            # Once its rows are laid out.
+            lambda found: (
+                re.search(r"Points: [1-9]", found)
+                and re.search(r"variance described: \d", found)
+                and "Computing" not in found
+            ),
+        )
+    finally:
+        pictures.close()
+
+
+def main() -> None:
+    """Trains if need be, checks, and takes the pictures."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("job_dirs", nargs="*", type=pathlib.Path)
+    parser.add_argument("--output", type=pathlib.Path, default=_ROOT / "docs")
+    parser.add_argument("--check", action="store_true")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="ek-pictures-") as name:
+        folder = pathlib.Path(name)
+        runs = folder / "runs"
+        runs.mkdir()
+        if not arguments.job_dirs:
+            train_jobs(folder)
+        for job_dir in arguments.job_dirs:
+            (runs / job_dir.name).symlink_to(job_dir.resolve())
+        output = arguments.output.resolve()
+        # TensorBoard shows the path that it is given.
+        os.chdir(folder)
+        board = Board(runs.name)
+        points = check_data(board)
+        for title, count in points.items():
+            print(f"{title}: {count} points")
+        if not arguments.check:
+            take_pictures(board, output, set(points))
+
+
+if __name__ == "__main__":
+    main()
