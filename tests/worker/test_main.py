@@ -73,6 +73,9 @@ class _Master:
     async def StopJob(self, request):  # noqa: N802
         return tensor_pb2.Empty()
 
+    async def DescribeJob(self, request):  # noqa: N802
+        return master_pb2.JobDescription()
+
 
 @contextlib.contextmanager
 def _served(master, address):
