@@ -57,6 +57,8 @@ setuptools.setup(
             "pytest>=8",
             # A test that hangs fails, with the stacks of all threads.
             "pytest-timeout",
+            # Jobs of several tests side by side: half the time.
+            "pytest-xdist",
             "ruff~=0.17.6",
             "types-protobuf",
         ],
