@@ -38,7 +38,7 @@ class _InitOptions:
 # Of a job's options, those that a module and its data need.
 _CHECK_OPTIONS = [
     (group, field)
-    for group, field in all_options("train")
+    for group, field in all_options()
     if group in ("model", "data")
 ]
 
