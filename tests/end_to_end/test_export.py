@@ -125,6 +125,7 @@ def _classes(family):
     return head + "\n".join(inspect.getsource(each) for each in found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(FAMILIES))
 def test_both_exports_predict_as_the_job_does_on_real_data(name, tmp_path):
     if not _DATA.is_dir():
