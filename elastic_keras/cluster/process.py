@@ -70,6 +70,14 @@ class Process:
         """Waits for its end; returns its exit code, -n after signal n."""
         return self._popen.wait()
 
+    def ends_within(self, seconds: float) -> bool:
+        """Waits for its end so long; returns whether it came."""
+        try:
+            self._popen.wait(max(0.0, seconds))
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
     def signal(self, number: int) -> None:
         """Sends a signal to it and to whatever it started."""
         if self.alive:

@@ -9,13 +9,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import keras
-import numpy as np
 
 from elastic_keras.exports.keras_table import KerasTable
 from elastic_keras.exports.trained_model import TrainedModel
 from elastic_keras.layers import Embedding
-from elastic_keras.ps.initializers import initial_rows
-from elastic_keras.signature import TableSpec
+from elastic_keras.layers.whole_tables import rows_below, whole_table
 from elastic_keras.snapshots.snapshot import Snapshot
 from elastic_keras.worker import swap
 
@@ -23,7 +21,6 @@ _LOGGER = logging.getLogger(__name__)
 FILE = "model.keras"
 _MIB = 1 << 20
 # Ids whose initial values are computed at a time.
-_CHUNK = 1 << 16
 
 
 class Written(NamedTuple):
@@ -125,11 +122,12 @@ def _with_tables(trained: TrainedModel) -> tuple[keras.Model, str]:
     may_replace = isinstance(model, keras.Sequential) or _is_functional(model)
     stand_ins: dict[int, KerasTable] = {}
     for number, layer in enumerate(trained.prepared.tables):
-        spec = signature.tables[number]
         if isinstance(layer, swap.TableEmbedding):
-            swap.restore(layer, _all_rows(trained, number, layer.input_dim))
+            swap.restore(
+                layer, rows_below(trained.snapshot, number, layer.input_dim)
+            )
             continue
-        ids, rows = _rows(snapshot, number, spec)
+        ids, rows = whole_table(snapshot, number)
         layer.assign_rows(ids, rows, seed=signature.seed, table_index=number)
         if may_replace:
             stand_ins[id(layer)] = KerasTable(
@@ -204,34 +202,6 @@ def _like(tensor: Any) -> Any:
     return keras.Input(
         batch_shape=tensor.shape, dtype=tensor.dtype, name=tensor.name, **kinds
     )
-
-
-def _rows(
-    snapshot: Snapshot, number: int, spec: TableSpec
-) -> tuple[np.ndarray, np.ndarray]:
-    """Returns a whole table, by ascending ids."""
-    parts = list(snapshot.parts(number))
-    ids = np.concatenate([np.empty(0, np.int64), *(p.ids for p in parts)])
-    rows = np.concatenate(
-        [np.empty((0, spec.dim), np.float32), *(p.weights for p in parts)]
-    )
-    order = np.argsort(ids)
-    return ids[order], rows[order]
-
-
-def _all_rows(trained: TrainedModel, number: int, input_dim: int) -> np.ndarray:
-    """Returns the rows of ids 0 to `input_dim`."""
-    signature = trained.signature
-    spec = signature.tables[number]
-    rows = np.empty((input_dim, spec.dim), np.float32)
-    for start in range(0, input_dim, _CHUNK):
-        ids = np.arange(start, min(start + _CHUNK, input_dim))
-        rows[ids] = initial_rows(
-            spec.initializer, signature.seed, number, ids, spec.dim
-        )
-    for part in trained.snapshot.parts(number):
-        rows[part.ids] = part.weights
-    return rows
 
 
 def _foreign_classes(config: Any) -> Sequence[str]:

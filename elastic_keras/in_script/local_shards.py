@@ -157,8 +157,7 @@ class LocalShards:
             process.signal(signal.SIGTERM)
         deadline = time.monotonic() + _GRACE_SECONDS
         for process in self._processes:
-            while process.alive and time.monotonic() < deadline:
-                time.sleep(0.02)
-            process.signal(signal.SIGKILL)
-            process.wait()
+            if not process.ends_within(deadline - time.monotonic()):
+                process.signal(signal.SIGKILL)
+                process.wait()
             process.close()

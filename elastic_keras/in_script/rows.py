@@ -3,11 +3,9 @@
 import json
 import pathlib
 
-import numpy as np
-
 from elastic_keras.config import JobConfig
 from elastic_keras.layers import Embedding
-from elastic_keras.ps.initializers import initial_rows
+from elastic_keras.layers.whole_tables import rows_below, whole_table
 from elastic_keras.snapshots.manifest import Manifest, ShardEntry
 from elastic_keras.snapshots.snapshot import MANIFEST, Snapshot
 from elastic_keras.wire.proto import ps_pb2
@@ -38,17 +36,9 @@ def bring_back(
     (place / MANIFEST).write_text(manifest.to_json())
     snapshot = Snapshot(place)
     for number, layer in enumerate(prepared.tables):
-        parts = list(snapshot.parts(number))
-        spec = prepared.signature.tables[number]
-        ids = np.concatenate([np.empty(0, np.int64), *(p.ids for p in parts)])
-        rows = np.concatenate(
-            [np.empty((0, spec.dim), np.float32), *(p.weights for p in parts)]
-        )
-        seed = prepared.signature.seed
         if isinstance(layer, Embedding):
+            ids, rows = whole_table(snapshot, number)
+            seed = prepared.signature.seed
             layer.assign_rows(ids, rows, seed=seed, table_index=number)
-            continue
-        every = np.arange(layer.input_dim)
-        whole = initial_rows(spec.initializer, seed, number, every, spec.dim)
-        whole[ids] = rows
-        swap.restore(layer, whole)
+        else:
+            swap.restore(layer, rows_below(snapshot, number, layer.input_dim))

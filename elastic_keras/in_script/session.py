@@ -17,7 +17,6 @@ from elastic_keras.worker.batches import as_tensors, spec_of, unpack
 from elastic_keras.worker.callbacks import JobCallbacks, check, check_tables
 from elastic_keras.worker.client import PsClient
 from elastic_keras.worker.computing import TrainComputing, decode_states
-from elastic_keras.worker.grouping import GroupedIds
 from elastic_keras.worker.job_data import TaskBatches
 from elastic_keras.worker.lookup import Lookup
 from elastic_keras.worker.metrics import MetricSet
@@ -29,6 +28,7 @@ from elastic_keras.worker.stats import WorkerStats
 from elastic_keras.worker.step import Steps
 from elastic_keras.worker.watchdog import Watchdog
 from elastic_keras.worker.window import window
+from elastic_keras.worker.work import refresh
 
 _PREFETCH = 2
 
@@ -208,12 +208,7 @@ class Session:
 
     def refresh(self) -> None:
         """Brings the model the newest dense parameters."""
-        nothing = GroupedIds(
-            np.empty(0, np.int64), (0,) * (self._client.num_shards + 1)
-        )
-        pulled = self._client.pull([nothing] * len(self.prepared.tables))
-        self._computing.assign(pulled.dense)
-        self.prepared.optimizer.iterations.assign(pulled.iterations)
+        refresh(self.prepared, self._client, self._computing)
 
     def _stop_training(self) -> None:
         if self._pipeline is not None:

@@ -156,10 +156,20 @@ class ModelWork:
         )
 
     def _refresh(self) -> None:
-        """Brings the model the newest dense parameters."""
-        nothing = GroupedIds(
-            np.empty(0, np.int64), (0,) * (self._client.num_shards + 1)
-        )
-        pulled = self._client.pull([nothing] * len(self._prepared.tables))
-        self._computing.assign(pulled.dense)
-        self._prepared.optimizer.iterations.assign(pulled.iterations)
+        refresh(self._prepared, self._client, self._computing)
+
+
+def refresh(
+    prepared: PreparedModel, client: PsClient, computing: TrainComputing
+) -> None:
+    """Brings a model the newest dense parameters, without any row.
+
+    Args:
+        prepared: The model.
+        client: The shards.
+        computing: Assigns the parameters.
+    """
+    nothing = GroupedIds(np.empty(0, np.int64), (0,) * (client.num_shards + 1))
+    pulled = client.pull([nothing] * len(prepared.tables))
+    computing.assign(pulled.dense)
+    prepared.optimizer.iterations.assign(pulled.iterations)
