@@ -18,7 +18,7 @@ from elastic_keras.wire import rpc
 from elastic_keras.wire.proto import master_pb2, ps_pb2, tensor_pb2
 from elastic_keras.worker.client import PsClient
 from elastic_keras.worker.computing import TrainComputing
-from elastic_keras.worker.grouping import GroupedIds
+from elastic_keras.worker.grouping import GroupedIds, group
 from elastic_keras.worker.job_data import TaskBatches
 from elastic_keras.worker.lookup import Lookup
 from elastic_keras.worker.model import prepare
@@ -188,10 +188,11 @@ class Bench:
 
         made = []
         unique = []
-        for batch, ids in self._lookup.map(self._dataset):
-            rows = [tf.random.normal((len(ids.unique[0]), 17), stddev=0.01)]
-            unique.append(len(ids.unique[0]))
-            made.append((batch, rows, list(ids.inverse)))
+        for batch, (ids,) in self._lookup.map(self._dataset):
+            grouped, inverse = group(ids.numpy(), 1)
+            rows = [tf.random.normal((len(grouped.ids), 17), stddev=0.01)]
+            unique.append(len(grouped.ids))
+            made.append((batch, rows, [tf.constant(inverse)]))
         self.unique = int(np.mean(unique))
         return made
 

@@ -3,21 +3,8 @@
 import numba
 import numpy as np
 
-from elastic_keras import routing
+from elastic_keras.owner_kernel import mix, owner
 from elastic_keras.ps.arrays import frozen
-
-_SHIFT_1, _SHIFT_2, _SHIFT_3 = (np.uint64(s) for s in routing.MIX_SHIFTS)
-_MULTIPLIER_1, _MULTIPLIER_2 = (np.uint64(m) for m in routing.MIX_MULTIPLIERS)
-_LOW_BITS = np.uint64(0xFFFFFFFF)
-
-
-@numba.njit(nogil=True, cache=True)
-def _mix(value: int) -> np.uint64:
-    """`routing.mix` of one id."""
-    x = np.uint64(value)
-    x = (x ^ (x >> _SHIFT_1)) * _MULTIPLIER_1
-    x = (x ^ (x >> _SHIFT_2)) * _MULTIPLIER_2
-    return x ^ (x >> _SHIFT_3)
 
 
 @numba.njit(nogil=True, cache=True)
@@ -25,8 +12,7 @@ def _first_of_other_shard(ids: np.ndarray, shard: int, shards: int) -> int:
     wanted = np.uint64(shard)
     count = np.uint64(shards)
     for i in range(ids.size):
-        owner = ((_mix(ids[i]) & _LOW_BITS) * count) >> np.uint64(32)
-        if owner != wanted:
+        if owner(mix(ids[i]), count) != wanted:
             return i
     return -1
 
@@ -36,7 +22,7 @@ def _first_repeated(ids: np.ndarray, slots: np.ndarray) -> int:
     # `slots` is a hash set of positions + 1, a power of two long.
     mask = np.uint64(slots.size - 1)
     for i in range(ids.size):
-        place = _mix(ids[i]) & mask
+        place = mix(ids[i]) & mask
         while slots[place] != 0:
             if ids[slots[place] - 1] == ids[i]:
                 return i

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
-import tensorflow as tf
 
 from elastic_keras.wire import tensors
 from elastic_keras.wire.proto import master_pb2
@@ -116,7 +115,7 @@ class TrainComputing:
         result = self._steps.train(
             batch.data,
             [as_tensor(rows) for rows in pulled.rows],
-            [tf.convert_to_tensor(places) for places in batch.inverse],
+            batch.inverse,
             dense=as_tensor(dense.dense) if is_new else None,
             states=as_tensor(dense.states) if is_new else None,
             count=not again,

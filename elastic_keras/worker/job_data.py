@@ -17,7 +17,7 @@ from elastic_keras.worker.batches import is_none_spec
 from elastic_keras.worker.broken_records import BrokenRecords
 from elastic_keras.worker.eager import as_array
 from elastic_keras.worker.grouping import group
-from elastic_keras.worker.lookup import Lookup, LookupIds
+from elastic_keras.worker.lookup import Lookup
 from elastic_keras.worker.model import PreparedModel
 from elastic_keras.worker.step import Steps
 from elastic_keras.zoo.modes import Mode
@@ -56,14 +56,14 @@ _KINDS: dict[int, _Kind] = {
 }
 
 
-_Elements = Iterable[tuple[Any, LookupIds]]
+_Elements = Iterable[tuple[Any, tuple[tf.Tensor, ...]]]
 
 
 class TaskBatches:
     """One task's batches.
 
     Args:
-        elements: Pairs (batch, `LookupIds`).
+        elements: Pairs (batch, ids), as of `Lookup.map`.
         counts: What was read of the range.
         num_shards: Number of shards.
         explain: Called with what a kernel raised; raises where it knows
@@ -99,15 +99,12 @@ class TaskBatches:
             bad_records=self._counts.bad_records,
         )
 
-    def _batch(self, data: Any, ids: LookupIds) -> items.Batch:
+    def _batch(self, data: Any, ids: tuple[tf.Tensor, ...]) -> items.Batch:
         groups, inverse = [], []
-        for unique, places in zip(ids.unique, ids.inverse, strict=True):
-            grouped, rank = group(as_array(unique), self._num_shards)
+        for table_ids in ids:
+            grouped, places = group(as_array(table_ids), self._num_shards)
             groups.append(grouped)
-            if rank is None:
-                inverse.append(places)
-            else:
-                inverse.append(rank[as_array(places)])
+            inverse.append(tf.constant(places))
         return items.Batch(data, groups, inverse, count_examples(data))
 
 

@@ -1,6 +1,6 @@
-"""Ids are found, and made unique, before the step runs."""
+"""Ids are found before the step runs."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import tensorflow as tf
 
@@ -10,19 +10,6 @@ from elastic_keras.worker.batches import open_batch, unpack
 from elastic_keras.worker.misfit import misfit_explained
 from elastic_keras.worker.model import PreparedModel
 from elastic_keras.worker.recording import Recording
-
-
-class LookupIds(NamedTuple):
-    """The ids of a batch, table by table.
-
-    Args:
-        unique: Per table the unique ids, int64, shape `(u,)`.
-        inverse: Per table the position in `unique` of every id of every
-            lookup, call after call, row-major, int32, shape `(n,)`.
-    """
-
-    unique: tuple[tf.Tensor, ...]
-    inverse: tuple[tf.Tensor, ...]
 
 
 class Lookup:
@@ -59,7 +46,9 @@ class Lookup:
             self._pruned = recording.pruned()
 
     def map(self, dataset: tf.data.Dataset) -> tf.data.Dataset:
-        """Returns the dataset of (batch, LookupIds), in the same order.
+        """Returns the dataset of (batch, ids), in the same order.
+
+        For `ids` see the method of this name.
 
         Raises:
             ConfigError: The batches are not those this lookup was made for.
@@ -67,7 +56,7 @@ class Lookup:
         check_spec(self._spec, dataset.element_spec)
         is_tuple = isinstance(dataset.element_spec, tuple)
 
-        def with_ids(*parts: Any) -> tuple[Any, LookupIds]:
+        def with_ids(*parts: Any) -> tuple[Any, tuple[tf.Tensor, ...]]:
             batch = parts if is_tuple else parts[0]
             return batch, self.ids(batch)
 
@@ -75,8 +64,13 @@ class Lookup:
             with_ids, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True
         )
 
-    def ids(self, batch: Any) -> LookupIds:
-        """Returns the ids of one batch; also works eagerly."""
+    def ids(self, batch: Any) -> tuple[tf.Tensor, ...]:
+        """Returns the ids of one batch; also works eagerly.
+
+        Returns:
+            Per table the ids of every lookup, call after call, row-major,
+            int64, shape `(n,)`.
+        """
         found: list[list[tf.Tensor]] = [[] for _ in range(self._num_tables)]
         if self._pruned is not None:
             flat = tf.nest.flatten(
@@ -86,15 +80,13 @@ class Lookup:
                 self._calls, self._pruned(*flat), strict=True
             ):
                 found[table].append(tf.reshape(ids, [-1]))
-        unique, inverse = [], []
-        for parts in found:
-            if not parts:
-                parts = [tf.zeros([0], tf.int64)]
-            flat_ids = parts[0] if len(parts) == 1 else tf.concat(parts, 0)
-            result = tf.unique(flat_ids)
-            unique.append(result.y)
-            inverse.append(result.idx)
-        return LookupIds(tuple(unique), tuple(inverse))
+        return tuple(map(_joined, found))
+
+
+def _joined(parts: list[tf.Tensor]) -> tf.Tensor:
+    if not parts:
+        return tf.zeros([0], tf.int64)
+    return parts[0] if len(parts) == 1 else tf.concat(parts, 0)
 
 
 class GatherRows(LookupContext):
@@ -102,8 +94,9 @@ class GatherRows(LookupContext):
 
     Args:
         tables: The PS layers, in signature order.
-        rows: Per table the rows, shape `(u, dim)`.
-        inverse: As in `LookupIds`.
+        rows: Per table the rows of its unique ids, shape `(u, dim)`.
+        inverse: Per table the row of each lookup, in the order of
+            `Lookup.ids`, int32, shape `(n,)`.
     """
 
     def __init__(

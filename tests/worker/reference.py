@@ -1,9 +1,12 @@
 """One step by elastic_keras beside the same step in plain Keras."""
 
+from typing import NamedTuple
+
 import keras
 import numpy as np
 import tensorflow as tf
 
+from elastic_keras.worker.grouping import group
 from elastic_keras.worker.lookup import Lookup
 from elastic_keras.worker.model import prepare
 from elastic_keras.worker.step import Steps
@@ -11,6 +14,21 @@ from elastic_keras.worker.step import Steps
 
 def dataset(element, batch_size=4):
     return tf.data.Dataset.from_tensor_slices(element).batch(batch_size)
+
+
+class UniqueIds(NamedTuple):
+    """A batch's ids: per table each once, and where every lookup's are."""
+
+    unique: list[np.ndarray]
+    inverse: list[tf.Tensor]
+
+
+def unique_ids(ids):
+    pairs = [group(table_ids.numpy(), 1) for table_ids in ids]
+    return UniqueIds(
+        [grouped.ids for grouped, _ in pairs],
+        [tf.constant(inverse) for _, inverse in pairs],
+    )
 
 
 class JobSide:
@@ -52,13 +70,14 @@ class JobSide:
         )
 
     def __iter__(self):
-        """Gives (batch, LookupIds, rows) of each batch."""
+        """Gives (batch, UniqueIds, rows) of each batch."""
         for batch, ids in self.lookup.map(self.batches):
-            yield batch, ids, self.rows(ids)
+            found = unique_ids(ids)
+            yield batch, found, self.rows(found)
 
     def rows(self, ids):
         return [
-            self.tables[spec.name][unique.numpy()]
+            self.tables[spec.name][unique]
             for spec, unique in zip(
                 self.prepared.signature.tables, ids.unique, strict=True
             )
@@ -75,7 +94,7 @@ class JobSide:
             strict=True,
         ):
             full = np.zeros_like(self.tables[spec.name])
-            full[unique.numpy()] = gradient.numpy()
+            full[unique] = gradient.numpy()
             gradients[spec.name] = full
         return result, gradients
 

@@ -32,11 +32,8 @@ def looked_up(model, batches, training=True):
     lookup = Lookup(ready, batches.element_spec, training=training)
     for batch, ids in lookup.map(batches):
         found = {}
-        for spec, unique, inverse in zip(
-            ready.signature.tables, ids.unique, ids.inverse, strict=True
-        ):
-            assert len(set(unique.numpy())) == len(unique)
-            found[spec.name] = unique.numpy()[inverse.numpy()].tolist()
+        for spec, table_ids in zip(ready.signature.tables, ids, strict=True):
+            found[spec.name] = table_ids.numpy().tolist()
         yield batch, found
 
 

@@ -113,8 +113,8 @@ def test_finds_layers_wherever_they_are():
     ]
     assert ready.model.trainable_variables == []
     lookup = Lookup(ready, dataset(IDS).element_spec)
-    for unique in lookup.ids(tf.constant(IDS)).unique:
-        assert sorted(unique.numpy()) == [0, 1, 2, 3, 4, 9]
+    for ids in lookup.ids(tf.constant(IDS)):
+        assert sorted(set(ids.numpy())) == [0, 1, 2, 3, 4, 9]
 
 
 class Mine(layers.Embedding):
@@ -261,7 +261,7 @@ def test_ids_are_read_as_keras_reads_them():
     ready = prepared(model_of(table), batches=batches)
     lookup = Lookup(ready, batches.element_spec)
     [(_, ids)] = lookup.map(batches)
-    assert ids.unique[0].numpy().tolist() == [9, 0]
+    assert ids[0].numpy().tolist() == [9, 0, 9, 0]
     for wrong in (10, -11):
         with pytest.raises(tf.errors.InvalidArgumentError) as caught:
             list(lookup.map(dataset(np.array([[wrong, 1]]))))
