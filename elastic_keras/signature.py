@@ -15,6 +15,8 @@ from typing import Any, TypeVar
 
 INITIALIZERS = ("constant", "uniform", "normal", "truncated_normal")
 CONSTRAINTS = ("non_neg", "max_norm", "unit_norm", "min_max_norm")
+# Kernels compute in float32.
+LARGEST_FLOAT32 = 3.4028234663852886e38
 _LARGEST_DIM = 1 << 20
 _LARGEST_RANK = 32
 
@@ -313,7 +315,7 @@ class ModelSignature:
             known = initializer.name in INITIALIZERS
             _require(known, f"{at}.initializer.name", initializer.name)
             for value in (initializer.a, initializer.b):
-                _require(math.isfinite(value), f"{at}.initializer", value)
+                _require(_is_float32(value), f"{at}.initializer", value)
 
     def _check_owner(self, spec: "DenseSpec | TableSpec", at: str) -> None:
         """Checks what dense parameters and tables have in common."""
@@ -330,13 +332,18 @@ class ModelSignature:
             constraint.max_value,
             constraint.rate,
         ):
-            _require(math.isfinite(value), f"{at}.constraint", value)
+            _require(_is_float32(value), f"{at}.constraint", value)
 
 
 def _for_reading(spec: _Owned) -> _Owned:
     return dataclasses.replace(
         spec, optimizer=0, weight_decay=True, constraint=None
     )
+
+
+def _is_float32(value: float) -> bool:
+    """Whether a number is finite, also in the kernels' float32."""
+    return abs(value) <= LARGEST_FLOAT32
 
 
 def _require(holds: bool, at: str, value: object) -> None:
@@ -362,11 +369,11 @@ def _check_shape(shape: tuple[int, ...], at: str) -> None:
 def _check_optimizer(spec: OptimizerSpec, at: str) -> None:
     _check_name(spec.name, at)
     rate = spec.learning_rate
-    _require(math.isfinite(rate), f"{at}.learning_rate", rate)
+    _require(_is_float32(rate), f"{at}.learning_rate", rate)
     for name, value in spec.hyper.items():
-        _require(math.isfinite(value), f"{at}.hyper[{name!r}]", value)
+        _require(_is_float32(value), f"{at}.hyper[{name!r}]", value)
     decay = spec.weight_decay
-    _require(decay is None or math.isfinite(decay), f"{at}.weight_decay", decay)
+    _require(decay is None or _is_float32(decay), f"{at}.weight_decay", decay)
     momentum = spec.ema_momentum
     _require(0.0 <= momentum <= 1.0, f"{at}.ema_momentum", momentum)
     every = spec.ema_overwrite_frequency

@@ -21,7 +21,7 @@ from elastic_keras.signature import (
     TableSpec,
 )
 
-_floats = st.floats(allow_nan=False, allow_infinity=False)
+_floats = st.floats(allow_nan=False, allow_infinity=False, width=32)
 _names = st.text(min_size=1, max_size=5)
 _shapes = st.lists(st.integers(0, 9), max_size=3).map(tuple)
 
@@ -183,6 +183,7 @@ def _raw(*path, value) -> str:
         (("features",), 1),
         (("optimizers", 0, "learning_rate"), float("nan")),
         (("optimizers", 0, "learning_rate"), float("inf")),
+        (("optimizers", 0, "learning_rate"), 1e39),
         (("optimizers", 0, "hyper", "beta_1"), float("nan")),
         (("optimizers", 0, "weight_decay"), float("inf")),
         (("optimizers", 0, "ema_momentum"), 1.5),

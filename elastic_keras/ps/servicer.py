@@ -283,7 +283,11 @@ class ShardServicer:
     ) -> ps_pb2.SnapshotReply:
         """Writes parameters and slots to files of the job's."""
         name = request.folder
-        if os.path.basename(name) != name or name in ("", ".", ".."):
+        if (
+            os.path.basename(name) != name
+            or name in ("", ".", "..")
+            or "\0" in name
+        ):
             raise rpc.WireError(
                 "folder: a name in JOB_DIR/snapshots. "
                 f"Received: folder={name!r}"

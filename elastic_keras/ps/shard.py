@@ -1,7 +1,6 @@
 """One PS shard: its parameters and what was done to them."""
 
 import contextlib
-import math
 import pathlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -30,7 +29,7 @@ from elastic_keras.ps.push import (
 )
 from elastic_keras.ps.staleness import Judgement
 from elastic_keras.ps.status import ShardReport
-from elastic_keras.signature import ModelSignature
+from elastic_keras.signature import LARGEST_FLOAT32, ModelSignature
 from elastic_keras.snapshots.manifest import ShardEntry
 from elastic_keras.snapshots.snapshot import Snapshot
 
@@ -390,7 +389,7 @@ class Shard:
 
         Args:
             optimizer: Its position in the signature.
-            learning_rate: Finite, at least 0.
+            learning_rate: Finite as float32, at least 0.
 
         Raises:
             BadRequestError: One of them is not so.
@@ -399,9 +398,9 @@ class Shard:
         parameters = self._joined()
         count = len(parameters.signature.optimizers)
         check_range("optimizer", optimizer, count)
-        if not math.isfinite(learning_rate) or learning_rate < 0:
+        if not 0 <= learning_rate <= LARGEST_FLOAT32:
             raise BadRequestError(
-                "learning_rate: must be finite and at least 0. "
+                "learning_rate: must be finite in float32 and at least 0. "
                 f"Received: learning_rate={learning_rate}"
             )
         with self._update_lock:

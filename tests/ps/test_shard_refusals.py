@@ -152,7 +152,7 @@ def test_a_model_that_shards_cannot_run_is_refused():
     assert shard.adopt(MODEL) == MODEL
 
 
-@pytest.mark.parametrize("rate", [np.nan, np.inf, -0.1])
+@pytest.mark.parametrize("rate", [np.nan, np.inf, 1e39, -0.1])
 def test_a_rate_that_is_none_is_refused(rate):
     shard = make_shard()
     with pytest.raises(BadRequestError, match="learning_rate: must be finite"):
