@@ -60,6 +60,8 @@ setuptools.setup(
             # Jobs of several tests side by side: half the time.
             "pytest-xdist",
             "ruff~=0.17.6",
+            # Certificates for the tests of TLS.
+            "trustme",
             "types-protobuf",
         ],
         # Drives Chromium, for the pictures in docs/.

@@ -299,6 +299,44 @@ class WireOptions(_Checked):
         # gRPC and protobuf count a message's bytes in 31 bits.
         maximum=2047,
     )
+    tls_cert: str = option(
+        "",
+        "Encrypt connections over TCP: file with the certificate, PEM, that "
+        "all of the job's processes show. It names the addresses that they "
+        "listen at.",
+    )
+    tls_key: str = option("", "File with the private key of --tls_cert, PEM.")
+    tls_ca: str = option(
+        "",
+        "File with the certificates that --tls_cert must come from, PEM; "
+        "empty for itself.",
+    )
+    tls_mutual: bool = option(
+        False, "Servers ask callers for their certificate too."
+    )
+    tls_name: str = option(
+        "", "Name that servers' certificates hold in place of an address."
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        given = [
+            name
+            for name in ("tls_cert", "tls_key", "tls_ca", "tls_name")
+            if getattr(self, name)
+        ] + ["tls_mutual"] * self.tls_mutual
+        if not given:
+            return
+        if not (self.tls_cert and self.tls_key):
+            raise ConfigError(
+                "TLS needs --tls_cert and --tls_key. Received: "
+                f"{', '.join(given)}"
+            )
+        if self.transport != "tcp":
+            raise ConfigError(
+                "TLS is for TCP: add --transport=tcp. Only this user can open "
+                f"a job's Unix sockets. Received: transport={self.transport!r}"
+            )
 
 
 @dataclasses.dataclass(frozen=True)

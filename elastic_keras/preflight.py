@@ -15,6 +15,7 @@ from elastic_keras.master.ranges import check_options
 from elastic_keras.monitoring.metrics_server import MetricsServer
 from elastic_keras.monitoring.profile_option import profiled_steps
 from elastic_keras.monitoring.projector_options import names_files
+from elastic_keras.wire.tls import read_tls
 from elastic_keras.zoo.location import Location, locate
 from elastic_keras.zoo.names import near_misses
 from elastic_keras.zoo.params import parse_params
@@ -53,6 +54,7 @@ def check_inputs(config: JobConfig) -> None:
             be read.
     """
     location = locate(config.model)
+    read_tls(config.wire)
     parse_params(config.model.model_params)
     parse_params(config.data.data_reader_params)
     if _reads_itself(location):

@@ -9,7 +9,7 @@ from google.protobuf.message import Message
 from elastic_keras.config import JobConfig
 from elastic_keras.wire.errors import RpcError
 from elastic_keras.wire.proto import master_pb2, ps_pb2, tensor_pb2
-from elastic_keras.wire.rpc import Client
+from elastic_keras.wire.rpc import Client, read_tls
 
 _FINAL = ("succeeded", "failed", "stopped")
 # A first start may have to compile the shards' kernels.
@@ -30,9 +30,12 @@ class JobWatch:
 
     def __init__(self, config: JobConfig, token: str) -> None:
         self._closed = threading.Event()
-        self._master = Client(config.master_address, _MASTER, token=token)
+        tls = read_tls(config.wire)
+        self._master = Client(
+            config.master_address, _MASTER, token=token, tls=tls
+        )
         self._shards = [
-            Client(address, _SHARD, token=token)
+            Client(address, _SHARD, token=token, tls=tls)
             for address in config.ps_addresses
         ]
 

@@ -11,7 +11,7 @@ from elastic_keras.monitoring import job_view
 from elastic_keras.monitoring.job_view import JobView
 from elastic_keras.wire.errors import RpcError
 from elastic_keras.wire.proto import master_pb2, tensor_pb2
-from elastic_keras.wire.rpc import Client
+from elastic_keras.wire.rpc import Client, read_tls
 
 _MASTER = master_pb2.DESCRIPTOR.services_by_name["Master"]
 # A master that starts imports for a second or two before it answers.
@@ -107,6 +107,7 @@ class RunningJob:
                 self._config.master_address,
                 _MASTER,
                 token=self._directory.read_token(),
+                tls=read_tls(self._config.wire),
             )
         description = self._client.call(
             "DescribeJob",

@@ -58,6 +58,7 @@ async def _run(job: Job, token: str) -> None:
         master_pb2.DESCRIPTOR.services_by_name["Master"],
         config.master_address,
         token=token,
+        tls=rpc.read_tls(config.wire),
         max_message_bytes=config.wire.max_message_mb << 20,
     )
     try:

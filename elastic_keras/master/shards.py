@@ -67,11 +67,13 @@ class Shards:
 
     def __init__(self, config: JobConfig, token: str) -> None:
         self._job_id = config.job_id
+        tls = rpc.read_tls(config.wire)
         self._clients = [
             rpc.Client(
                 address,
                 _SERVICE,
                 token=token,
+                tls=tls,
                 timeout=config.wire.rpc_timeout_secs,
                 max_message_bytes=config.wire.max_message_mb << 20,
             )

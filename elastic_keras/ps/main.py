@@ -69,6 +69,7 @@ async def _serve(config: JobConfig, shard: Shard, job_dir: str) -> None:
         ps_pb2.DESCRIPTOR.services_by_name["ParameterServer"],
         address,
         token=os.environ.get("EK_JOB_TOKEN", ""),
+        tls=rpc.read_tls(config.wire),
         max_message_bytes=config.wire.max_message_mb << 20,
     )
     await server.start()

@@ -3,8 +3,12 @@
 import os
 import socket
 import stat
+from typing import Any
+
+import grpc
 
 from elastic_keras.config import ConfigError
+from elastic_keras.wire.tls import Tls
 
 TOKEN_KEY = "ek-token"
 DEFAULT_MAX_MESSAGE_BYTES = 1 << 30
@@ -45,6 +49,26 @@ def client_options(max_message_bytes: int) -> _Options:
         ("grpc.keepalive_time_ms", 15_000),
         *_DEAD_AFTER,
     ]
+
+
+def open_channel(
+    address: str, tls: Tls | None, max_message_bytes: int
+) -> grpc.Channel:
+    """Opens a channel to a server.
+
+    Args:
+        address: `unix:PATH` or `HOST:PORT`.
+        tls: Certificates; `None` for none.
+        max_message_bytes: Largest message sent or accepted.
+    """
+    options: list[tuple[str, Any]] = [*client_options(max_message_bytes)]
+    if tls is None:
+        return grpc.insecure_channel(address, options=options)
+    return grpc.secure_channel(
+        address,
+        tls.channel_credentials(),
+        options=[*options, *tls.channel_options()],
+    )
 
 
 def server_options(max_message_bytes: int) -> _Options:

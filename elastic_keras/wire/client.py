@@ -15,6 +15,7 @@ from elastic_keras.wire.endpoint import Endpoint
 from elastic_keras.wire.errors import RpcError, WireError
 from elastic_keras.wire.pieces import LARGE_BYTES, Assembler, cut
 from elastic_keras.wire.retries import Retry
+from elastic_keras.wire.tls import Tls
 
 DEFAULT_TIMEOUT = 60.0
 DEFAULT_RETRY_FOR = 300.0
@@ -53,6 +54,7 @@ class Client:
         address: `unix:PATH` or `HOST:PORT`.
         service: The service's descriptor.
         token: The job's token.
+        tls: Certificates; `None` for a connection without TLS.
         timeout: Deadline of one attempt, in seconds.
         max_message_bytes: Largest message sent or accepted.
     """
@@ -63,6 +65,7 @@ class Client:
         service: ServiceDescriptor,
         *,
         token: str = "",
+        tls: Tls | None = None,
         timeout: float = DEFAULT_TIMEOUT,
         max_message_bytes: int = channels.DEFAULT_MAX_MESSAGE_BYTES,
     ) -> None:
@@ -71,9 +74,7 @@ class Client:
         self._max_message_bytes = max_message_bytes
         self._closed = threading.Event()
         self._endpoint = Endpoint(address, service, token, max_message_bytes)
-        self._channel = grpc.insecure_channel(
-            address, options=channels.client_options(max_message_bytes)
-        )
+        self._channel = channels.open_channel(address, tls, max_message_bytes)
         # gRPC is given bytes: a request is serialised once for all attempts.
         self._unary = {
             method.name: self._channel.unary_unary(method.path, None, None)

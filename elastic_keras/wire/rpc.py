@@ -9,6 +9,7 @@ from elastic_keras.wire.server import (
     request_bytes,
     time_remaining,
 )
+from elastic_keras.wire.tls import Tls, read_tls
 
 __all__ = [
     "LARGE_BYTES",
@@ -16,9 +17,11 @@ __all__ = [
     "Client",
     "Refused",
     "RpcError",
+    "Tls",
     "WireError",
     "check_join",
     "make_server",
+    "read_tls",
     "request_bytes",
     "time_remaining",
 ]

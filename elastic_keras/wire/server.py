@@ -15,6 +15,7 @@ from elastic_keras.wire import channels, services
 from elastic_keras.wire.errors import Refused, WireError
 from elastic_keras.wire.pieces import Assembler, cut
 from elastic_keras.wire.services import Method
+from elastic_keras.wire.tls import Tls
 
 _LOGGER = logging.getLogger(__name__)
 # A status message travels in the trailers, up to three times as long as its
@@ -52,6 +53,7 @@ def make_server(
     address: str,
     *,
     token: str = "",
+    tls: Tls | None = None,
     max_message_bytes: int = channels.DEFAULT_MAX_MESSAGE_BYTES,
 ) -> grpc.aio.Server:
     """Makes a server that is bound to its address, not yet started.
@@ -66,6 +68,7 @@ def make_server(
         service: The service's descriptor.
         address: `unix:PATH` or `HOST:PORT`.
         token: What each call must bring along; empty for nothing.
+        tls: Certificates; `None` for connections without TLS.
         max_message_bytes: Largest message accepted or sent.
 
     Raises:
@@ -77,7 +80,10 @@ def make_server(
     server = grpc.aio.server(options=channels.server_options(max_message_bytes))
     server.add_generic_rpc_handlers((handlers.generic(),))
     try:
-        port = server.add_insecure_port(address)
+        if tls is None:
+            port = server.add_insecure_port(address)
+        else:
+            port = server.add_secure_port(address, tls.server_credentials())
     except RuntimeError as error:
         raise _taken(address) from error
     if port == 0:

@@ -51,11 +51,13 @@ class PsClient:
         self._signature = signature
         self._job_id = job_id
         self._stats = stats or WorkerStats()
+        tls = rpc.read_tls(wire)
         clients = [
             rpc.Client(
                 address,
                 service,
                 token=token,
+                tls=tls,
                 timeout=wire.rpc_timeout_secs,
                 max_message_bytes=wire.max_message_mb << 20,
             )

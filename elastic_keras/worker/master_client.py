@@ -39,6 +39,7 @@ class MasterClient:
             address,
             service,
             token=token,
+            tls=rpc.read_tls(wire),
             timeout=wire.rpc_timeout_secs,
             max_message_bytes=wire.max_message_mb << 20,
         )
