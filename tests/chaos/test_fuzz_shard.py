@@ -13,6 +13,8 @@ from elastic_keras.wire.proto import ps_pb2, tensor_pb2
 from tests.chaos.mutations import mutations
 from tests.ps import served
 
+pytestmark = pytest.mark.chaos
+
 # What a caller may be told about its own request; anything else is a fault
 # of the shard.
 REFUSALS = {

@@ -16,6 +16,8 @@ from tests.chaos.proxy import Fault, Proxy
 from tests.chaos.test_fuzz_shard import digest
 from tests.ps.served import MODEL
 
+pytestmark = pytest.mark.chaos
+
 BATCHES = 25
 IDS = [group(np.array(ids), 1)[0] for ids in ([5, 9, 5], [5, 2**40])]
 
