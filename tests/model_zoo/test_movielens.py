@@ -104,17 +104,18 @@ def test_the_page_is_what_its_commands_give(tmp_path):
     assert len(written) == 5
     bin_folder = tmp_path / "bin"
     bin_folder.mkdir()
-    (bin_folder / "python").symlink_to(sys.executable)
-    command = bin_folder / "elastic_keras"
-    command.write_text(
-        f'#!/bin/sh\nexec {sys.executable} -m elastic_keras.cli "$@"\n'
-    )
-    command.chmod(0o755)
-    path = f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"
+    for name, run in (
+        ("python", ""),
+        ("elastic_keras", "-m elastic_keras.cli"),
+    ):
+        command = bin_folder / name
+        command.write_text(f'#!/bin/sh\nexec {sys.executable} {run} "$@"\n')
+        command.chmod(0o755)
+    path = f"{bin_folder}:{os.environ['PATH']}"
     done = subprocess.run(
         ["sh", "-e", "-c", commands],
         cwd=tmp_path,
-        env={**os.environ, "PATH": f"{bin_folder}:{path}"},
+        env={**os.environ, "PATH": path},
         capture_output=True,
         text=True,
         check=False,
