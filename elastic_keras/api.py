@@ -147,8 +147,8 @@ def evaluate(
     """Evaluates a trained model, as `elastic_keras evaluate` does.
 
     Args:
-        job_dir: The directory of the job that trained it; its newest
-            snapshot is read.
+        job_dir: The directory of the job that trained it, whose newest
+            snapshot is read; or an export.
         validation_data: Files or globs; by default the job's own.
         **options: Any option of `elastic_keras evaluate --help`.
 
@@ -176,8 +176,8 @@ def predict(
     """Predicts with a trained model, as `elastic_keras predict` does.
 
     Args:
-        job_dir: The directory of the job that trained it; its newest
-            snapshot is read.
+        job_dir: The directory of the job that trained it, whose newest
+            snapshot is read; or an export.
         prediction_data: Files or globs.
         **options: Any option of `elastic_keras predict --help`.
 

@@ -380,8 +380,8 @@ class SnapshotOptions(_Checked):
 
     restore_from: str = option(
         "",
-        "A snapshot, or another job's directory, to read in place of the "
-        "newest snapshot of --job_dir.",
+        "A snapshot, an export, or another job's directory, to read in place "
+        "of the newest snapshot of --job_dir.",
         commands=("evaluate", "predict", "export"),
     )
 
@@ -490,15 +490,19 @@ class JobConfig:
     job_id: str = ""
     master_address: str = ""
     ps_addresses: tuple[str, ...] = ()
+    # An export that workers load in place of `custom_model`.
+    export_dir: str = ""
 
     def __post_init__(self) -> None:
-        for value in (self.job_id, self.master_address, *self.ps_addresses):
+        own = (self.job_id, self.master_address, self.export_dir)
+        for value in (*own, *self.ps_addresses):
             if not isinstance(value, str):
                 raise ConfigError(
-                    "A job's id and addresses are texts. "
+                    "A job's id, addresses and export are texts. "
                     f"Received: job_id={self.job_id!r}, "
                     f"master_address={self.master_address!r}, "
-                    f"ps_addresses={self.ps_addresses!r}"
+                    f"ps_addresses={self.ps_addresses!r}, "
+                    f"export_dir={self.export_dir!r}"
                 )
 
     @property
@@ -570,6 +574,7 @@ class JobConfig:
                 job_id=raw["job_id"],
                 master_address=raw["master_address"],
                 ps_addresses=_addresses(raw["ps_addresses"]),
+                export_dir=raw.get("export_dir", ""),
             )
         except (
             KeyError,

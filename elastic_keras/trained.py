@@ -17,6 +17,7 @@ from elastic_keras.config import (
     StalenessOptions,
     TrainingOptions,
 )
+from elastic_keras.exports import report
 from elastic_keras.exports.destination import check_output, read_formats
 from elastic_keras.predictions.output import check_path
 from elastic_keras.snapshots.folder import open_snapshot
@@ -38,21 +39,17 @@ def config_for(command: str, options: Mapping[str, Any]) -> JobConfig:
     Args:
         command: `evaluate` or `predict`.
         options: Options that were given, by name. `job_dir` is that of the
-            training; the new job gets a folder in it.
+            training, in which the new job gets a folder, or an export.
 
     Raises:
-        ConfigError: No snapshot, no data, or options that do not fit.
+        ConfigError: No snapshot or export, no data, or options that do not fit.
     """
     given = dict(options)
     job_dir = os.fspath(given.pop("job_dir", ""))
-    snapshot = snapshot_of(job_dir, given.pop("restore_from", ""))
-    config = _untrained(command, snapshot).with_options(**given)
+    restore_from = os.fspath(given.pop("restore_from", ""))
+    config = _source(command, job_dir, restore_from).with_options(**given)
     folder = _folder(command, job_dir)
-    config = config.with_options(
-        job_dir=folder,
-        # Processes need not be started where this one was.
-        restore_from=os.path.abspath(snapshot.path),
-    )
+    config = config.with_options(job_dir=folder)
     _check_data(command, config)
     return _with_output(config) if command == "predict" else config
 
@@ -75,7 +72,7 @@ def export_config(options: Mapping[str, Any]) -> JobConfig:
     given = dict(options)
     job_dir = os.fspath(given.pop("job_dir", ""))
     snapshot = snapshot_of(job_dir, given.pop("restore_from", ""))
-    config = _untrained("export", snapshot).with_options(**given)
+    config = _untrained("export", _saved(snapshot)).with_options(**given)
     check_output(config.output.output)
     read_formats(config.output.formats)
     locate(config.model)
@@ -105,8 +102,25 @@ def snapshot_of(job_dir: str, restore_from: str = "") -> Snapshot:
     return open_snapshot(restore_from or job_dir)
 
 
-def _untrained(command: str, snapshot: Snapshot) -> JobConfig:
-    saved = JobConfig.from_json(json.dumps(snapshot.manifest.config))
+def _source(command: str, job_dir: str, restore_from: str) -> JobConfig:
+    """Returns the config as it was in training, and what is read."""
+    # Processes need not be started where this one was.
+    path = restore_from or job_dir
+    if path and report.is_export(path):
+        config = _untrained(command, report.config_of(path))
+        return dataclasses.replace(config, export_dir=os.path.abspath(path))
+    snapshot = snapshot_of(job_dir, restore_from)
+    return _untrained(command, _saved(snapshot)).with_options(
+        restore_from=os.path.abspath(snapshot.path)
+    )
+
+
+def _saved(snapshot: Snapshot) -> JobConfig:
+    """Returns the config of the job that made a snapshot."""
+    return JobConfig.from_json(json.dumps(snapshot.manifest.config))
+
+
+def _untrained(command: str, saved: JobConfig) -> JobConfig:
     data = dataclasses.replace(
         saved.data,
         training_data="",
@@ -132,7 +146,8 @@ def _untrained(command: str, snapshot: Snapshot) -> JobConfig:
 
 def _folder(command: str, job_dir: str) -> str:
     """Returns a folder that is not there yet."""
-    if job_dir and os.path.isdir(job_dir):
+    # An export stays what it is.
+    if os.path.isdir(job_dir) and not report.is_export(job_dir):
         stem = os.path.join(job_dir, f"{command}-")
     else:
         now = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")

@@ -1,12 +1,14 @@
-"""Takes the pictures of TensorBoard in docs/, and checks that it shows a job.
+"""Takes the pictures in docs/: of TensorBoard, and of `elastic_keras status`.
 
     python scripts/screenshots.py                 # trains two small jobs first
     python scripts/screenshots.py runs/a runs/b   # shows jobs that are there
     python scripts/screenshots.py --check         # takes no pictures
 
 Every chart must hold points, by TensorBoard's own data and in the page that
-Chromium shows. Pictures take Chromium with its driver (Debian's packages
-chromium and chromium-driver) and `pip install -e '.[screenshots]'`.
+Chromium shows, and the status of a job that trains real values.
+Without Chromium the data are checked alone. Pictures take Chromium with its
+driver (Debian's packages chromium and chromium-driver) and
+`pip install -e '.[screenshots]'`.
 """
 
 import argparse
@@ -14,7 +16,6 @@ import json
 import os
 import pathlib
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -25,6 +26,9 @@ import urllib.request
 from collections.abc import Callable
 from typing import Any
 
+import chromium
+import status_picture
+from rich.text import Text
 from tensorboard import default, program
 
 _ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -98,43 +102,71 @@ class Board:
             return json.load(reply)
 
 
-def train_jobs(folder: pathlib.Path) -> None:
+def make_data(folder: pathlib.Path) -> pathlib.Path:
+    """Makes data to train on; returns their folder."""
+    data = folder / "data"
+    program = str(_ROOT / "scripts" / "make_criteo.py")
+    subprocess.run(
+        [sys.executable, program, f"--output={data}", f"--rows={_ROWS}"],
+        check=True,
+    )
+    return data
+
+
+def train_jobs(folder: pathlib.Path, data: pathlib.Path) -> None:
     """Trains the same model twice, with another bound on staleness.
 
     Args:
-        folder: Where data and job directories go.
+        folder: Where the job directories go.
+        data: What `make_data` made.
     """
-    data = folder / "data"
-    _run(
-        str(_ROOT / "scripts" / "make_criteo.py"),
-        f"--output={data}",
-        f"--rows={_ROWS}",
-    )
     for bound in (0, 4):
-        _run(
-            "-m",
-            "elastic_keras.cli",
-            "train",
-            f"--model_zoo={_ROOT / 'model_zoo'}",
-            "--model_def=criteo.deepfm",
-            f"--training_data={data / 'train.tsv'}",
-            f"--validation_data={data / 'validation.tsv'}",
-            "--minibatch_size=256",
-            "--num_epochs=2",
-            "--num_workers=2",
-            "--num_ps=2",
-            f"--max_staleness={bound}",
-            "--evaluation_steps=100",
-            "--summary_secs=1",
-            "--histogram_secs=2",
-            "--projector_tables=all",
-            "--projector_rows=2000",
-            f"--job_dir={folder / 'runs' / f'staleness-{bound}'}",
-        )
+        command = _training(data, bound, 2, f"runs/staleness-{bound}")
+        subprocess.run(command, cwd=folder, check=True)
 
 
-def _run(*arguments: str) -> None:
-    subprocess.run([sys.executable, *arguments], check=True)
+def watch_job(folder: pathlib.Path, data: pathlib.Path) -> Text:
+    """Begins to train the model once more; returns what its status tells.
+
+    Args:
+        folder: Where the job directory goes.
+        data: What `make_data` made.
+    """
+    folder.mkdir()
+    job_dir = "runs/deepfm"
+    # Many epochs: it is stopped as soon as it has told enough.
+    job = subprocess.Popen(_training(data, 4, 20, job_dir), cwd=folder)
+    try:
+        return status_picture.watch(job_dir, folder, job)
+    finally:
+        job.terminate()
+        job.wait()
+
+
+def _training(
+    data: pathlib.Path, bound: int, epochs: int, job_dir: str
+) -> list[str]:
+    return [
+        sys.executable,
+        "-m",
+        "elastic_keras.cli",
+        "train",
+        f"--model_zoo={_ROOT / 'model_zoo'}",
+        "--model_def=criteo.deepfm",
+        f"--training_data={data / 'train.tsv'}",
+        f"--validation_data={data / 'validation.tsv'}",
+        "--minibatch_size=256",
+        f"--num_epochs={epochs}",
+        "--num_workers=2",
+        "--num_ps=2",
+        f"--max_staleness={bound}",
+        "--evaluation_steps=100",
+        "--summary_secs=1",
+        "--histogram_secs=2",
+        "--projector_tables=all",
+        "--projector_rows=2000",
+        f"--job_dir={job_dir}",
+    ]
 
 
 def check_data(board: Board) -> dict[str, int]:
@@ -197,24 +229,10 @@ class Pictures:
     """
 
     def __init__(self, board: Board, output: pathlib.Path) -> None:
-        from selenium import webdriver
-        from selenium.webdriver.chrome.options import Options
-        from selenium.webdriver.chrome.service import Service
-
         self._board = board
         self._output = output
-        options = Options()
-        options.binary_location = shutil.which("chromium") or ""
-        options.add_argument("--headless=new")
-        options.add_argument("--disable-dev-shm-usage")
         # Small files, whose text is still to be read.
-        options.add_argument("--force-device-scale-factor=0.8")
-        if os.geteuid() == 0:
-            # Chromium's sandbox refuses root.
-            options.add_argument("--no-sandbox")
-        self._browser = webdriver.Chrome(
-            options=options, service=Service(shutil.which("chromedriver"))
-        )
+        self._browser = chromium.start(scale=0.8)
 
     def take(
         self,
@@ -335,7 +353,7 @@ def main() -> None:
         runs = folder / "runs"
         runs.mkdir()
         if not arguments.job_dirs:
-            train_jobs(folder)
+            train_jobs(folder, make_data(folder))
         for job_dir in arguments.job_dirs:
             (runs / job_dir.name).symlink_to(job_dir.resolve())
         output = arguments.output.resolve()
@@ -345,8 +363,17 @@ def main() -> None:
         points = check_data(board)
         for title, count in points.items():
             print(f"{title}: {count} points")
-        if not arguments.check:
-            take_pictures(board, output, set(points))
+        if arguments.check:
+            return
+        if reason := chromium.missing():
+            print(f"No pictures are taken: {reason}.")
+            return
+        take_pictures(board, output, set(points))
+        data = folder / "data"
+        status = watch_job(
+            folder / "watched", data if data.exists() else make_data(folder)
+        )
+        status_picture.take(status, output / "status.png")
 
 
 if __name__ == "__main__":

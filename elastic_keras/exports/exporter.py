@@ -52,7 +52,7 @@ def export(snapshot: Snapshot, config: JobConfig) -> dict[str, Any]:
                 notes += made.notes
                 if made.written:
                     written["keras"] = {"needs": made.needs}
-        said = report.make_report(snapshot, written, notes)
+        said = report.make_report(snapshot, written, notes, config)
         (folder / report.FILE).write_text(json.dumps(said, indent=1))
     return said
 

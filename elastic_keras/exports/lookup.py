@@ -63,16 +63,40 @@ class TableLookup(LookupContext):
         signature: ModelSignature,
     ) -> None:
         self._position = {id(layer): i for i, layer in enumerate(layers)}
+        self._layers = layers
         self._tables = tables
         self._signature = signature
+        self._asked: list[list[tf.Tensor]] = [[] for _ in layers]
 
     def lookup(self, layer: Any, ids: tf.Tensor) -> tf.Tensor:
         """See `LookupContext.lookup`."""
         number = self._position[id(layer)]
-        table, spec = self._tables[number], self._signature.tables[number]
+        spec = self._signature.tables[number]
         if hasattr(layer, "checked_ids"):
             ids = layer.checked_ids(ids)
         flat = tf.reshape(ids, [-1])
+        self._asked[number].append(flat)
+        rows = tf.reshape(
+            self._rows(number, flat), tf.concat([tf.shape(ids), [spec.dim]], 0)
+        )
+        rows.set_shape(ids.shape.concatenate([spec.dim]))
+        return rows
+
+    def regularization(self) -> tf.Tensor:
+        """Returns what regularizers make of the rows that were looked up.
+
+        As in a job's step: of each row once.
+        """
+        total = tf.zeros([], tf.float32)
+        for number, layer in enumerate(self._layers):
+            asked = self._asked[number]
+            if layer.embeddings_regularizer is not None and asked:
+                ids = tf.unique(tf.concat(asked, 0)).y
+                total += layer.embeddings_regularizer(self._rows(number, ids))
+        return total
+
+    def _rows(self, number: int, flat: tf.Tensor) -> tf.Tensor:
+        table, spec = self._tables[number], self._signature.tables[number]
         has_row, position = table.find(flat)
         known = tf.where(has_row)[:, 0]
         unknown = tf.where(~has_row)[:, 0]
@@ -84,13 +108,10 @@ class TableLookup(LookupContext):
             tf.gather(flat, unknown),
             spec.dim,
         )
-        rows = tf.dynamic_stitch(
+        return tf.dynamic_stitch(
             [tf.cast(known, tf.int32), tf.cast(unknown, tf.int32)],
             [tf.gather(table.rows, places), first],
         )
-        rows = tf.reshape(rows, tf.concat([tf.shape(ids), [spec.dim]], 0))
-        rows.set_shape(ids.shape.concatenate([spec.dim]))
-        return rows
 
 
 def _variable(shape: list[int | None], dtype: type) -> tf.Variable:

@@ -1,6 +1,5 @@
 """Exports in a process of its own: TensorFlow and the module stay there."""
 
-import json
 import os
 import pathlib
 import shutil
@@ -33,7 +32,7 @@ def run(config: JobConfig) -> JobOutcome:
 
 def read_report(output: str) -> dict[str, Any]:
     """Reads the export.json of an export."""
-    return json.loads((pathlib.Path(output) / report.FILE).read_text())
+    return report.read(output)
 
 
 def report_lines(said: Mapping[str, Any], output: str) -> list[str]:

@@ -1,17 +1,62 @@
 """export.json: what an export is, for people and programs."""
 
+import dataclasses
 import json
+import os
 import pathlib
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from elastic_keras.config import ConfigError, JobConfig
 from elastic_keras.signature import TableSpec
 from elastic_keras.snapshots.snapshot import Snapshot
 
 FILE = "export.json"
+# What reading by an export takes from the job that trained it.
+_GROUPS = ("model", "data")
+
+
+def is_export(path: str | os.PathLike[str]) -> bool:
+    """Tells whether a folder is an export."""
+    return os.path.isfile(os.path.join(path, FILE))
+
+
+def read(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Returns what the export.json of an export says.
+
+    Raises:
+        ConfigError: It cannot be read.
+    """
+    said = _read_json(pathlib.Path(path) / FILE)
+    if not said:
+        raise ConfigError(
+            f"No {FILE} that can be read. Received: {os.fspath(path)!r}"
+        )
+    return said
+
+
+def config_of(path: str | os.PathLike[str]) -> JobConfig:
+    """Returns the module and the format of the data of an export.
+
+    Raises:
+        ConfigError: It cannot be read, or was not made for it.
+    """
+    said = read(path)
+    if "saved_model" not in said.get("formats", ()) or "config" not in said:
+        raise ConfigError(
+            "To read by an export takes one of this version with its "
+            "SavedModel: export with --formats=saved_model. "
+            f"Received: {os.fspath(path)!r}"
+        )
+    own = {"job_id": "", "master_address": "", "ps_addresses": []}
+    return JobConfig.from_json(json.dumps({**said["config"], **own}))
 
 
 def make_report(
-    snapshot: Snapshot, formats: dict[str, Any], notes: list[str]
+    snapshot: Snapshot,
+    formats: Mapping[str, Any],
+    notes: Sequence[str],
+    config: JobConfig,
 ) -> dict[str, Any]:
     """Returns what export.json says.
 
@@ -19,6 +64,7 @@ def make_report(
         snapshot: The snapshot that was exported.
         formats: What each format's writer tells, by its name.
         notes: What is missing or needs something, a line each.
+        config: Where the module is, and the format of its data.
     """
     manifest = snapshot.manifest
     return {
@@ -35,8 +81,11 @@ def make_report(
             }
             for number, table in enumerate(manifest.signature.tables)
         ],
-        "formats": formats,
-        "notes": notes,
+        "formats": dict(formats),
+        "notes": list(notes),
+        "config": {
+            name: dataclasses.asdict(getattr(config, name)) for name in _GROUPS
+        },
     }
 
 

@@ -26,14 +26,16 @@ def write_saved_model(
     """Writes FOLDER/saved_model.
 
     `serving_default` takes the model's inputs by their names; `serve` of the
-    loaded object takes features nested as the model has them.
+    loaded object takes features nested as the model has them, and
+    `serve_with_loss` also returns what the model adds to its loss.
 
     Args:
         trained: The model.
         folder: The export's folder.
 
     Returns:
-        `inputs` and `outputs`: dtype and shape of each, by name.
+        `inputs` and `outputs`: dtype and shape of each, by name; and
+        `output_names`, as the model has them.
 
     Raises:
         ConfigError: Features do not fit the model.
@@ -56,6 +58,9 @@ def write_saved_model(
     return {
         "inputs": _described(module.inputs.specs),
         "outputs": _described(signature.structured_outputs),
+        "output_names": list(
+            getattr(trained.prepared.model, "output_names", None) or []
+        ),
     }
 
 
@@ -77,17 +82,26 @@ class _Served(tf.Module):
         self.dense = [variable.value for variable in model.variables]
         self.resources = _resources(model)
         inputs = NamedInputs(model, trained.features)
-        context = TableLookup(
-            prepared.tables, list(self.tables), trained.signature
-        )
+        tables = list(self.tables)
+
+        def serve_with_loss(features: Any) -> Any:
+            context = TableLookup(prepared.tables, tables, trained.signature)
+            with lookup_scope(context):
+                outputs = model(features, training=False)
+            total = context.regularization()
+            for loss in model.losses:
+                total += tf.reduce_sum(tf.cast(loss, tf.float32))
+            return outputs, total
 
         def serve(features: Any) -> Any:
-            with lookup_scope(context):
-                return model(features, training=False)
+            return serve_with_loss(features)[0]
 
         # Without autograph, as in Keras.
-        self.serve = tf.function(
-            serve, input_signature=[trained.features], autograph=False
+        self.serve, self.serve_with_loss = (
+            tf.function(
+                each, input_signature=[trained.features], autograph=False
+            )
+            for each in (serve, serve_with_loss)
         )
 
         def named(**tensors: tf.Tensor) -> dict[str, tf.Tensor]:

@@ -16,6 +16,7 @@ from elastic_keras.wire.proto import master_pb2
 from elastic_keras.worker import callbacks as job_callbacks
 from elastic_keras.worker.batches import unpack
 from elastic_keras.worker.client import PsClient
+from elastic_keras.worker.exported_model import ExportedModel
 from elastic_keras.worker.failures import at_the_start
 from elastic_keras.worker.heartbeat import Heartbeat
 from elastic_keras.worker.job_data import JobData
@@ -83,7 +84,7 @@ class Worker:
         callbacks = job_callbacks.check(zoo.callbacks()) if training else []
         self._watchdog.start()
         with self._watchdog.watch("custom_model()"):
-            model = zoo.custom_model()
+            model = self._model(zoo)
         reply = self._join(bool(callbacks))
         if reply is None:
             return
@@ -120,6 +121,11 @@ class Worker:
                 client.join()
         finally:
             work.close()
+
+    def _model(self, zoo: ZooModule) -> keras.Model:
+        if self._config.export_dir:
+            return ExportedModel(self._config.export_dir)
+        return zoo.custom_model()
 
     @property
     def _summaries(self) -> str:

@@ -6,7 +6,9 @@ from tests.exports import cases
 
 def test_says_what_an_unknown_id_is(tmp_path):
     trained = cases.CASES["subclassed"].train(tmp_path)
-    said = make_report(trained.snapshot, {"keras": {}}, ["a note"])
+    said = make_report(
+        trained.snapshot, {"keras": {}}, ["a note"], trained.config
+    )
     json.dumps(said)
     assert (said["job_id"], said["step"]) == ("job", 3)
     assert said["notes"] == ["a note"]
@@ -29,7 +31,9 @@ def test_the_evaluation_is_of_these_parameters(tmp_path):
 
     def evaluation(**result):
         path.write_text(json.dumps(result))
-        return make_report(trained.snapshot, {}, [])["evaluation"]
+        return make_report(trained.snapshot, {}, [], trained.config)[
+            "evaluation"
+        ]
 
     last = {"step": 3, "epoch": 1, "values": {"auc": 0.5}}
     name = f"snapshots/{trained.snapshot.path.name}"
@@ -40,4 +44,7 @@ def test_the_evaluation_is_of_these_parameters(tmp_path):
     assert evaluation(snapshot=name, evaluations=[before]) is None
     assert evaluation() is None
     path.write_text("{")
-    assert make_report(trained.snapshot, {}, [])["evaluation"] is None
+    assert (
+        make_report(trained.snapshot, {}, [], trained.config)["evaluation"]
+        is None
+    )

@@ -1,9 +1,13 @@
 """SavedModels, called where elastic_keras is not installed."""
 
+import json
+
 import numpy as np
 import pytest
 
 from elastic_keras.exports.saved_model import write_saved_model
+from elastic_keras.worker.batches import as_tensors
+from elastic_keras.worker.exported_model import ExportedModel
 from tests.exports import cases
 from tests.exports.stand_ins import restored, without_elastic_keras
 
@@ -37,3 +41,8 @@ def test_answers_as_the_worker_predicts(name, tmp_path):
     np.testing.assert_allclose(
         next(iter(result.values())), trained.predictions, rtol=0, atol=1e-6
     )
+    # As another job's worker loads it.
+    said = {"formats": {"saved_model": told}}
+    (tmp_path / "export.json").write_text(json.dumps(said))
+    again = ExportedModel(tmp_path)(as_tensors(trained.features))
+    np.testing.assert_allclose(again, trained.predictions, rtol=0, atol=1e-6)
