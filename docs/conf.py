@@ -14,7 +14,6 @@ from elastic_keras import __version__  # noqa: E402 - needs the path above
 
 project = "elastic_keras"
 release = __version__
-copyright = "the authors of elastic_keras"  # noqa: A001 - Sphinx's name
 extensions = [
     "flag_tables",
     "myst_parser",
@@ -37,5 +36,6 @@ autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 
 html_theme = "furo"
+html_show_copyright = False
 html_title = f"elastic_keras {release}"
 exclude_patterns = ["extensions"]

@@ -108,7 +108,9 @@ def flag_head(field: dataclasses.Field[Any]) -> str:
         return f"--[no]{field.name}"
     if choices:
         return f"--{field.name}={'|'.join(choices)}"
-    return f"--{field.name}={unit.upper() or _PLACEHOLDERS[type(field.default)]}"
+    return (
+        f"--{field.name}={unit.upper() or _PLACEHOLDERS[type(field.default)]}"
+    )
 
 
 def flag_text(field: dataclasses.Field[Any]) -> str:

@@ -1,4 +1,4 @@
-"""Takes the pictures of TensorBoard in docs/images/, and checks that it shows a job.
+"""Takes the pictures of TensorBoard in docs/images/, and checks them.
 
     python scripts/screenshots.py                 # trains two small jobs first
     python scripts/screenshots.py runs/a runs/b   # shows jobs that are there

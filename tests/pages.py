@@ -1,10 +1,13 @@
 """The code blocks of a Markdown page, for tests that run them."""
 
+import contextlib
 import dataclasses
+import io
 import pathlib
 import re
 import shlex
 
+from elastic_keras import cli
 from elastic_keras.config import all_options
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -80,11 +83,11 @@ def known_flags() -> set[str]:
         text = script.read_text()
         known.update(re.findall(r'flags\.DEFINE_\w+\(\s*"(\w+)"', text))
         known.update(re.findall(r'add_argument\(\s*"--([a-z_]+)"', text))
-    return known | _flags_of_commands()
-
-
-def _flags_of_commands() -> set[str]:
-    from elastic_keras.commands import inspect, status, zoo
-
-    helps = "\n".join(part._help() for part in (inspect, status, zoo))
-    return set(re.findall(r"--(?:\[no\])?([a-z_]+)", helps))
+    for command in ("status", "inspect"):
+        text = io.StringIO()
+        with contextlib.redirect_stdout(text):
+            assert cli.main([command, "--help"]) == 0
+        known.update(
+            re.findall(r"^  --(?:\[no\])?([a-z_]+)", text.getvalue(), re.M)
+        )
+    return known

@@ -35,9 +35,7 @@ def _item(field: Any) -> nodes.definition_list_item:
     term += nodes.literal(text=flag_head(field))
     said = nodes.paragraph(text=f"{flag_text(field)} ")
     said += nodes.emphasis(text=f"{_commands(field.name)}.")
-    return nodes.definition_list_item(
-        "", term, nodes.definition("", said)
-    )
+    return nodes.definition_list_item("", term, nodes.definition("", said))
 
 
 def _commands(name: str) -> str:

@@ -48,7 +48,7 @@ class PSModel:
         >>> losses = history.history["loss"]
         >>> losses[1] < losses[0]
         True
-        >>> type(trained.to_keras()) is keras.Model
+        >>> isinstance(trained.to_keras(), keras.Model)
         True
     """
 

@@ -6,7 +6,6 @@ import re
 
 import pytest
 
-from elastic_keras import __all__ as public_names
 from tests.docs.reader import Reader, run_examples
 from tests.pages import ROOT, known_flags, read_blocks
 
@@ -15,6 +14,11 @@ pytestmark = pytest.mark.end_to_end
 _DOCS = ROOT / "docs"
 _TUTORIAL = _DOCS / "tutorial.md"
 _PAGES = sorted(_DOCS.rglob("*.md"))
+_WITH_EXAMPLES = sorted(
+    ".".join(path.relative_to(ROOT).with_suffix("").parts)
+    for path in (ROOT / "elastic_keras").rglob("*.py")
+    if ">>> " in path.read_text()
+)
 # What stands at the beginning of a command.
 _COMMAND = re.compile(
     r"^\$? *(elastic_keras|python|pip|tensorboard|curl|bash|\./)\b(?!:)", re.M
@@ -70,10 +74,12 @@ def test_no_flag_is_made_up(page):
     assert named - known_flags() <= _OTHER_FLAGS
 
 
-@pytest.mark.parametrize("name", sorted({*public_names} - {"__version__"}))
+@pytest.mark.parametrize("name", _WITH_EXAMPLES)
 def test_examples_of_docstrings(name, reader, monkeypatch):
     monkeypatch.chdir(reader.folder)
-    package = importlib.import_module("elastic_keras")
-    found = doctest.DocTestFinder().find(getattr(package, name), name)
-    for example in (each for each in found if each.examples):
-        run_examples(example.docstring, {}, example.name)
+    module = importlib.import_module(name)
+    found = doctest.DocTestFinder(exclude_empty=True).find(module)
+    with_examples = [each for each in found if each.examples]
+    assert with_examples
+    for each in with_examples:
+        run_examples(each.docstring, {}, each.name)
