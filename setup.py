@@ -48,10 +48,13 @@ setuptools.setup(
         "ray": ["ray>=2.30"],
         "kubernetes": ["kubernetes>=29"],
         "dev": [
+            # The documentation, with its theme and Markdown in it.
+            "furo",
             "grpc-stubs",
             "grpcio-tools",
             "hypothesis>=6",
             "mypy~=2.4",
+            "myst-parser>=4",
             "psutil",
             "py-spy",
             "pytest>=8",
@@ -60,11 +63,12 @@ setuptools.setup(
             # Jobs of several tests side by side: half the time.
             "pytest-xdist",
             "ruff~=0.17.6",
+            "sphinx>=8.1",
             # Certificates for the tests of TLS.
             "trustme",
             "types-protobuf",
         ],
-        # Drives Chromium, for the pictures in docs/.
+        # Drives Chromium, for the pictures in docs/images/.
         "screenshots": ["selenium>=4.20"],
     },
     entry_points={

@@ -104,6 +104,12 @@ class Result:
 
         Raises:
             ConfigError: There is no result.
+
+        Example:
+            >>> import elastic_keras as ek
+            >>> result = ek.Result.load("runs/clicks")
+            >>> result.status, result.ended_by
+            ('succeeded', 'epochs')
         """
         raw = read_result(job_dir)
         known = {field.name for field in dataclasses.fields(cls)}
@@ -130,6 +136,15 @@ def train(
         ConfigError: Wrong use: an option, a path, the module's contract.
         JobFailed: The user's own exception (its text is their traceback).
         KeyboardInterrupt: The job was interrupted, and stopped in order.
+
+    Example:
+        Wrong use is told before anything is started:
+
+        >>> import elastic_keras as ek
+        >>> ek.train("clicks.py", training_data="week_*.csv")
+        Traceback (most recent call last):
+        ...
+        elastic_keras.config.ConfigError: No such file. Received: ...
     """
     values = _plain({**options, "training_data": training_data})
     config = JobConfig.from_options(**{**_model_options(model), **values})
@@ -182,7 +197,7 @@ def predict(
         **options: Any option of `elastic_keras predict --help`.
 
     Returns:
-        The model's outputs in the order of the input: one array, or arrays
+        An array of the model's outputs in the order of the input, or arrays
         by name if there are several; `None` where `output=` names a file or
         the module has a `prediction_outputs_processor`.
 

@@ -97,25 +97,45 @@ def option_help(options: Iterable[dataclasses.Field[Any]]) -> list[str]:
     return [line for field in options for line in _flag_lines(field)]
 
 
-def _flag_lines(field: dataclasses.Field[Any]) -> list[str]:
+def flag_head(field: dataclasses.Field[Any]) -> str:
+    """Returns how a flag is written, e.g. `--num_ps=N`.
+
+    Args:
+        field: The option.
+    """
     choices, unit = field.metadata["choices"], field.metadata["unit"]
     if isinstance(field.default, bool):
-        head = f"  --[no]{field.name}"
-    elif choices:
-        head = f"  --{field.name}={'|'.join(choices)}"
-    else:
-        kind = unit.upper() or _PLACEHOLDERS[type(field.default)]
-        head = f"  --{field.name}={kind}"
+        return f"--[no]{field.name}"
+    if choices:
+        return f"--{field.name}={'|'.join(choices)}"
+    return (
+        f"--{field.name}={unit.upper() or _PLACEHOLDERS[type(field.default)]}"
+    )
+
+
+def flag_text(field: dataclasses.Field[Any]) -> str:
+    """Returns what a flag is for, and its default.
+
+    Args:
+        field: The option.
+    """
+    unit, text = field.metadata["unit"], field.metadata["help"]
     default = str(field.default).lower() if field.default != "" else ""
-    text = field.metadata["help"]
-    if default:
-        unit = "" if unit in ("", "batches") else f" {unit}"
-        text += f" (default: {default}{unit})"
+    if not default:
+        return text
+    unit = "" if unit in ("", "batches") else f" {unit}"
+    return f"{text} (default: {default}{unit})"
+
+
+def _flag_lines(field: dataclasses.Field[Any]) -> list[str]:
     indent = " " * _INDENT
     return [
-        head,
+        f"  {flag_head(field)}",
         *textwrap.wrap(
-            text, _WIDTH, initial_indent=indent, subsequent_indent=indent
+            flag_text(field),
+            _WIDTH,
+            initial_indent=indent,
+            subsequent_indent=indent,
         ),
     ]
 

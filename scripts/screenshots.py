@@ -1,4 +1,4 @@
-"""Takes the pictures in docs/: of TensorBoard, and of `elastic_keras status`.
+"""Takes the pictures in docs/images/: TensorBoard, and `elastic_keras status`.
 
     python scripts/screenshots.py                 # trains two small jobs first
     python scripts/screenshots.py runs/a runs/b   # shows jobs that are there
@@ -345,7 +345,9 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("job_dirs", nargs="*", type=pathlib.Path)
-    parser.add_argument("--output", type=pathlib.Path, default=_ROOT / "docs")
+    parser.add_argument(
+        "--output", type=pathlib.Path, default=_ROOT / "docs" / "images"
+    )
     parser.add_argument("--check", action="store_true")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="ek-pictures-") as name:

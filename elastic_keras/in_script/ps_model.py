@@ -35,6 +35,21 @@ class PSModel:
         seed: Seed of the rows' initial values.
         embedding_threshold_bytes: Least size of a Keras Embedding that
             becomes a table, in bytes.
+
+    Example:
+        >>> import keras, numpy as np, elastic_keras as ek
+        >>> ids = keras.Input((), dtype="int64")
+        >>> rows = ek.layers.Embedding(4)(ids)
+        >>> model = keras.Model(ids, keras.layers.Dense(1)(rows))
+        >>> trained = ek.PSModel(model)
+        >>> trained.compile("adagrad", "mse")
+        >>> x, y = np.arange(64) % 8, np.ones((64, 1))
+        >>> history = trained.fit(x, y, epochs=2, verbose=0)
+        >>> losses = history.history["loss"]
+        >>> losses[1] < losses[0]
+        True
+        >>> isinstance(trained.to_keras(), keras.Model)
+        True
     """
 
     def __init__(
@@ -121,7 +136,7 @@ class PSModel:
             initial_epoch: The first epoch.
 
         Returns:
-            Keras's history: `history` has a list of values by metric.
+            Keras's history, whose `history` has a list of values by metric.
 
         Raises:
             ConfigError: The model, or an argument, cannot work.
@@ -171,7 +186,7 @@ class PSModel:
         """Evaluates the model; arguments as in `fit`.
 
         Returns:
-            As in Keras: the loss, or a list of it and the metrics, or with
+            The loss, or a list of it and the metrics, as in Keras; with
             `return_dict` the value by metric.
         """
         dataset = as_dataset(x, y, sample_weight, batch_size=batch_size)

@@ -51,6 +51,21 @@ class Embedding(keras.layers.Layer):
             combiner.
         weights: With a combiner: weights of the ids, of the same kind and
             shape.
+
+    Example:
+        Any int64 is an id, and equal ids have equal rows:
+
+        >>> import elastic_keras as ek
+        >>> users = ek.layers.Embedding(4)
+        >>> rows = users([17, -3, 17]).numpy()
+        >>> rows.shape, bool((rows[0] == rows[2]).all())
+        ((3, 4), True)
+
+        A combiner makes one vector of a bag, here without the padding:
+
+        >>> tags = ek.layers.Embedding(4, combiner="mean", mask_zero=True)
+        >>> tags([[5, 9, 0], [7, 0, 0]]).shape
+        TensorShape([2, 4])
     """
 
     def __init__(

@@ -2,9 +2,7 @@
 
 import json
 import os
-import pathlib
 import re
-import shlex
 import subprocess
 import sys
 
@@ -14,18 +12,14 @@ import pytest
 import tensorflow as tf
 
 from tests.end_to_end.harness import elastic_keras
+from tests.pages import README, known_flags, read_blocks
 
 pytestmark = pytest.mark.end_to_end
 
-_README = pathlib.Path(__file__).parents[2] / "README.md"
-
 
 def _blocks(language):
-    """Returns the README's code blocks in a language."""
-    blocks = re.findall(
-        r"^```(\w*)\n(.*?)^```$", _README.read_text(), re.DOTALL | re.MULTILINE
-    )
-    return [text for name, text in blocks if name == language]
+    """Returns the texts of the README's code blocks in a language."""
+    return [block.text for block in read_blocks(README, language)]
 
 
 def _write_ratings(path, rows, seed):
@@ -63,9 +57,12 @@ def _trained(folder):
 
 def _commands(beginning):
     """Returns the commands of the shell block that begins so."""
-    (block,) = (b for b in _blocks("") if b.startswith(beginning))
-    lines = block.replace("\\\n", "").splitlines()
-    return [shlex.split(line, comments=True) for line in lines]
+    (block,) = (
+        block
+        for block in read_blocks(README, "")
+        if block.text.startswith(beginning)
+    )
+    return block.commands
 
 
 def test_shell_command(trained):
@@ -168,19 +165,6 @@ def test_commands_that_look(folder, trained):
     assert "neighbours" in row
 
 
-def test_no_flag_is_made_up(capsys):
-    from elastic_keras import cli
-    from elastic_keras.config import all_options
-
-    known = {field.name for _, field in all_options()}
-    for script in (_README.parent / "scripts").glob("*.py"):
-        text = script.read_text()
-        known.update(re.findall(r'flags\.DEFINE_\w+\(\s*"(\w+)"', text))
-    for command in ("status", "inspect"):
-        assert cli.main([command, "--help"]) == 0
-        text = capsys.readouterr().out
-        known.update(re.findall(r"^  --(?:\[no\])?([a-z_]+)", text, re.M))
-    named = set(re.findall(r"--([a-z_]+)", _README.read_text()))
-    # absl's way to turn a boolean flag off.
-    negated = {f"no{name}" for name in known}
-    assert named - known - negated <= {"help", "model"}
+def test_no_flag_is_made_up():
+    named = set(re.findall(r"--([a-z_]+)", README.read_text()))
+    assert named - known_flags() <= {"help"}
