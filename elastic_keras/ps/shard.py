@@ -1,21 +1,23 @@
 """One PS shard: its parameters and what was done to them."""
 
-import contextlib
+import dataclasses
 import math
 import pathlib
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from elastic_keras import routing
 from elastic_keras.config import StalenessOptions
+from elastic_keras.ps import cut as cuts
 from elastic_keras.ps import snapshot as snapshots
 from elastic_keras.ps.answers import Outcome, Pulled, PushResult
 from elastic_keras.ps.books import Books
-from elastic_keras.ps.buffer import GradientBuffer
 from elastic_keras.ps.errors import BadRequestError, NotReadyError
+from elastic_keras.ps.journal.journal import Journal
 from elastic_keras.ps.ledger import check_key
+from elastic_keras.ps.log import ShardLog
 from elastic_keras.ps.parameters import Empty, Parameters
 from elastic_keras.ps.push import (
     MAX_MEMBER,
@@ -30,8 +32,8 @@ from elastic_keras.ps.push import (
 )
 from elastic_keras.ps.staleness import Judgement
 from elastic_keras.ps.status import ShardReport
+from elastic_keras.ps.updates import Updates
 from elastic_keras.signature import ModelSignature
-from elastic_keras.snapshots.manifest import ShardEntry
 from elastic_keras.snapshots.snapshot import Snapshot
 
 
@@ -57,15 +59,16 @@ class Shard:
     ) -> None:
         self.index = index
         self.num_shards = num_shards
-        self._options = options
-        # Serialises updates.
+        # Serialises all that changes state and its records in the journal.
         self._update_lock = threading.Lock()
-        self._books = Books(options)
+        self._log = ShardLog()
+        self._books = Books(options, self._log)
         self._parameters: Parameters | None = None
         self._initialized = False
-        self._failure: BaseException | None = None
         # Has its own order: only touched under `_update_lock`.
-        self._buffer = GradientBuffer(options.grads_to_wait)
+        self._updates = Updates(
+            index, options.grads_to_wait, self._books, self._log
+        )
         self._listener: Callable[[], None] | None = None
 
     def on_change(self, listener: Callable[[], None]) -> None:
@@ -106,7 +109,16 @@ class Shard:
     @property
     def failure(self) -> BaseException | None:
         """What broke an update; the shard is of no more use then."""
-        return self._failure
+        return self._updates.failure
+
+    @property
+    def journal(self) -> Journal | None:
+        """Where changes are written down."""
+        return self._log.journal
+
+    def write_to(self, journal: Journal) -> None:
+        """Names the journal; what happened before must be in it."""
+        self._log.write_to(journal)
 
     def adopt(self, signature: ModelSignature) -> ModelSignature:
         """Takes the model of the first worker that joins.
@@ -123,6 +135,7 @@ class Shard:
         with self._update_lock:
             if self._parameters is None:
                 self._parameters = self._make(signature)
+                self._log.model(signature)
                 # Nothing to wait for where nothing dense lives here.
                 self._initialized = not self._parameters.has_dense
             return self._parameters.signature
@@ -153,6 +166,7 @@ class Shard:
             check_first_values(dense, states, parameters.placement)
             if self._initialized:
                 return False
+            self._log.first_values(dense, states)
             parameters.initialize(dense, states)
             self._initialized = True
             return True
@@ -173,13 +187,23 @@ class Shard:
             )
         return parameters
 
-    def restore(self, snapshot: Snapshot, *, training: bool) -> None:
+    def restore(
+        self,
+        snapshot: Snapshot,
+        *,
+        training: bool,
+        ledger: bool = False,
+        members: bool = False,
+    ) -> None:
         """Takes over what it owns of a snapshot, before anyone has joined.
 
         Args:
             snapshot: The snapshot.
             training: Whether it is trained further; otherwise optimizers and
                 their slots are left out.
+            ledger: Whether to go on where the snapshot's job was: ledger,
+                version, counts and what was buffered.
+            members: With `ledger`: whether the members go on as well.
 
         Raises:
             SnapshotError: A file cannot be read.
@@ -195,29 +219,39 @@ class Shard:
                 num_shards=self.num_shards,
                 slots=training,
             )
+            if ledger:
+                snapshots.restore_books(
+                    self._books,
+                    self._updates.buffer,
+                    snapshot,
+                    index=self.index,
+                    num_shards=self.num_shards,
+                    members=members,
+                )
             self._initialized = True
 
-    def snapshot(
-        self, folder: pathlib.Path
-    ) -> tuple[ModelSignature, ShardEntry]:
-        """Writes all parameters and slots, of one moment.
+    def cut(self, folder: pathlib.Path) -> cuts.Cut:
+        """Has a copy of the shard as it is now written by another process.
 
         Args:
             folder: Where the files go.
 
         Returns:
-            The model, and what was written.
+            The cut, whose files come later.
 
         Raises:
             NotReadyError: There is no model, or there are no first values.
-            OSError: It cannot be written.
+            OSError: There can be no other process.
         """
         with self._update_lock:
-            parameters = self._ready()
-            entry = snapshots.write(
-                parameters, folder, shard=self.index, version=self.version
+            return cuts.take(
+                self._ready(),
+                self._books,
+                self._updates.buffer,
+                self._log.journal,
+                folder,
+                self.index,
             )
-        return parameters.signature, entry
 
     def set_members(self, number: int, members: Sequence[int]) -> bool:
         """Takes the master's list of live members.
@@ -239,7 +273,8 @@ class Shard:
             raise BadRequestError(
                 f"members: must be unique. Received: members={list(members)}"
             )
-        changed = self._books.set_members(number, members)
+        with self._update_lock:
+            changed = self._books.set_members(number, members)
         self._tell()
         return changed
 
@@ -318,49 +353,39 @@ class Shard:
         with self._update_lock:
             result, judgement = self._books.judge(push, nonfinite)
             if judgement is not None:
-                result = self._take(push, judgement)
+                self._updates.take(parameters, push, judgement)
+                result = dataclasses.replace(result, version=self.version)
         if result.outcome is not Outcome.REFUSED:
             self._tell()
         return result
 
-    def _take(self, push: Push, judgement: Judgement) -> PushResult:
-        gradients = push.gradients
-        if gradients is None:
-            raise AssertionError("A push without gradients was judged.")
-        parameters = self._joined()
-        factor, staleness = judgement.rate_factor, judgement.staleness
-        with self._all_or_failure():
-            if self._options.grads_to_wait == 1:
-                parameters.apply(gradients, factor)
-                applied = [staleness]
+    def repeat(
+        self, push: Push, outcome: Outcome, judgement: Judgement
+    ) -> None:
+        """Takes a push that was judged before the shard was restarted.
+
+        Args:
+            push: The push.
+            outcome: What became of it.
+            judgement: Its staleness and factor, if it was applied.
+
+        Raises:
+            NotReadyError: There is no model, or there are no first values.
+        """
+        parameters = self._ready()
+        with self._update_lock:
+            if outcome is Outcome.APPLIED:
+                self._updates.take(parameters, push, judgement)
             else:
-                # The rate is the whole update's, so a stale push's factor
-                # is put on its gradients.
-                self._buffer.add(gradients, factor, staleness)
-                full = self._buffer.is_full
-                applied = self._empty_buffer(parameters) if full else []
-            self._books.enter(push, parameters, applied)
-        return PushResult(Outcome.APPLIED, self.version, staleness)
+                self._books.pass_over(push, outcome)
 
-    def _empty_buffer(self, parameters: Parameters) -> list[int]:
-        """Applies the buffer's mean; returns the staleness of its pushes."""
-        parameters.apply(self._buffer.mean(), 1.0)
-        staleness = self._buffer.staleness()
-        self._buffer.clear()
-        return staleness
+    def count_lost(self) -> None:
+        """Takes note that pushes which were acknowledged are lost."""
+        self._books.count_lost()
 
-    @contextlib.contextmanager
-    def _all_or_failure(self) -> Iterator[None]:
-        """After half an update no later answer could be right."""
-        if self._failure is not None:
-            raise RuntimeError(
-                f"shard {self.index} failed in the middle of an update"
-            ) from self._failure
-        try:
-            yield
-        except BaseException as error:
-            self._failure = error
-            raise
+    def meet(self, member: int, step: int) -> None:
+        """Takes note of a member's first step, as `may_pull` does."""
+        self._books.meet(member, step)
 
     def flush(self) -> tuple[int, int]:
         """Applies what `--grads_to_wait` still buffers.
@@ -369,19 +394,17 @@ class Shard:
             The version and the optimizer updates afterwards.
         """
         with self._update_lock:
-            with self._all_or_failure():
-                if len(self._buffer) > 0:
-                    parameters = self._joined()
-                    applied = self._empty_buffer(parameters)
-                    self._books.enter(None, parameters, applied)
-            iterations = self._parameters.iterations if self._parameters else 0
-            return self.version, iterations
+            if self._parameters is None:
+                return self.version, 0
+            self._updates.flush(self._parameters)
+            return self.version, self._parameters.iterations
 
     def finalize(self) -> None:
         """Ends training: with `use_ema`, parameters become their averages."""
         self.flush()
         with self._update_lock:
             if self._parameters is not None and self._initialized:
+                self._log.finalize()
                 self._parameters.finalize()
                 self._books.count_finalized()
 
@@ -405,6 +428,7 @@ class Shard:
                 f"Received: learning_rate={learning_rate}"
             )
         with self._update_lock:
+            self._log.learning_rate(optimizer, learning_rate)
             parameters.set_learning_rate(optimizer, learning_rate)
 
     def progress(self, epoch: int, task: int) -> tuple[bytes, int]:
