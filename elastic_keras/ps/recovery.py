@@ -13,6 +13,7 @@ from elastic_keras.ps.replay import End, Repeater
 from elastic_keras.ps.shard import Shard
 from elastic_keras.snapshots.errors import SnapshotError
 from elastic_keras.snapshots.folder import SnapshotFolder
+from elastic_keras.snapshots.manifest import ShardEntry
 from elastic_keras.snapshots.snapshot import Snapshot
 
 _LOGGER = logging.getLogger(__name__)
@@ -71,7 +72,7 @@ def restore(shard: Shard, config: JobConfig, job_dir: str) -> Restored:
     segments = files.of_job(folder, config.job_id, shard.num_shards)
     own = _of_snapshots(job_dir, config.job_id, shard, segments)
     if own is None and segments and segments[0].begin.is_first:
-        own = _of_first(segments)
+        own = from_first(segments)
     loss = ""
     if own is None:
         own = _of_snapshots(job_dir, config.job_id, shard, ())
@@ -128,7 +129,6 @@ def _of_snapshots(
         shard: The shard.
         segments: The segments; none for a snapshot alone.
     """
-    numbers = [segment.number for segment in segments]
     for path in reversed(SnapshotFolder(job_dir).all()):
         try:
             snapshot = Snapshot(path)
@@ -137,19 +137,41 @@ def _of_snapshots(
                 continue
             if snapshot.num_shards != shard.num_shards:
                 continue
-            entry = manifest.shards[shard.index]
-            if numbers and entry.segment not in numbers:
+            base: Base | None = Base(str(path), True, True)
+            if segments:
+                entry = manifest.shards[shard.index]
+                base = continuing(path, entry, segments)
+            if base is None:
                 continue
             snapshot.check_shard(shard.index)
         except SnapshotError as error:
             _LOGGER.warning("Passed over: %s", error)
             continue
-        rest = segments[numbers.index(entry.segment) :] if numbers else ()
-        return Base(str(path), True, True, tuple(rest))
+        return base
     return None
 
 
-def _of_first(segments: Sequence[Segment]) -> Base:
+def continuing(
+    snapshot: pathlib.Path, entry: ShardEntry, segments: Sequence[Segment]
+) -> Base | None:
+    """Returns a snapshot with what a shard's journal adds to it.
+
+    Args:
+        snapshot: The snapshot's path.
+        entry: What it says of the shard.
+        segments: The journal's segments.
+
+    Returns:
+        `None` if none of them continues the snapshot.
+    """
+    for place, segment in enumerate(segments):
+        if segment.number == entry.segment:
+            return Base(str(snapshot), True, True, tuple(segments[place:]))
+    return None
+
+
+def from_first(segments: Sequence[Segment]) -> Base:
+    """Returns what the first process of a shard began with, and the rest."""
     begin = segments[0].begin
     return Base(begin.snapshot, begin.ledger, begin.members, tuple(segments))
 

@@ -34,6 +34,7 @@ from elastic_keras.ps.staleness import Judgement
 from elastic_keras.ps.status import ShardReport
 from elastic_keras.ps.updates import Updates
 from elastic_keras.signature import ModelSignature
+from elastic_keras.snapshots.manifest import ShardEntry
 from elastic_keras.snapshots.snapshot import Snapshot
 
 
@@ -252,6 +253,32 @@ class Shard:
                 folder,
                 self.index,
             )
+
+    def write(self, folder: pathlib.Path) -> tuple[ModelSignature, ShardEntry]:
+        """Writes a shard that is not served to files.
+
+        Args:
+            folder: Where the files go.
+
+        Returns:
+            The model, and what was written.
+
+        Raises:
+            NotReadyError: There is no model, or there are no first values.
+            OSError: It cannot be written.
+        """
+        with self._update_lock:
+            parameters = self._ready()
+            entry = snapshots.write(
+                parameters,
+                self._books,
+                self._updates.buffer,
+                folder,
+                shard=self.index,
+                segment=-1,
+                proceed=lambda: None,
+            )
+        return parameters.signature, entry
 
     def set_members(self, number: int, members: Sequence[int]) -> bool:
         """Takes the master's list of live members.

@@ -69,18 +69,20 @@ class _Job:
     def kill_shards(self, times):
         """Kills one shard after the other, each time while it is pushed to."""
         for number in range(times):
-            index = number % 2
-            grown = self._journal_bytes(index) + 20_000
-            _until(lambda: self._journal_bytes(index) > grown, self.process)
-            (shard,) = [
-                child
-                for child in psutil.Process(self.process.pid).children()
-                if f"--index={index}" in child.cmdline()
-                and "elastic_keras.ps.main" in child.cmdline()
-            ]
-            shard.send_signal(signal.SIGKILL)
-            restores = self._restores()
-            _until(lambda: self._restores() > restores, self.process)
+            self._kill(number % 2)
+
+    def _kill(self, index):
+        grown = self._journal_bytes(index) + 20_000
+        _until(lambda: self._journal_bytes(index) > grown, self.process)
+        (shard,) = [
+            child
+            for child in psutil.Process(self.process.pid).children()
+            if f"--index={index}" in child.cmdline()
+            and "elastic_keras.ps.main" in child.cmdline()
+        ]
+        restores = self._restores()
+        shard.send_signal(signal.SIGKILL)
+        _until(lambda: self._restores() > restores, self.process)
 
     def result(self):
         """Waits for the end; returns result.json."""

@@ -50,23 +50,38 @@ class Job:
         job_dir: The job directory.
         num_shards: Number of shards.
         journal: Whether they keep one.
+        restore_from: A snapshot to go on from.
+        job_id: The job's id.
         **options: The bound on staleness.
     """
 
-    def __init__(self, job_dir, num_shards=1, *, journal=True, **options):
+    def __init__(
+        self,
+        job_dir,
+        num_shards=1,
+        *,
+        journal=True,
+        restore_from="",
+        job_id="j",
+        **options,
+    ):
         self.job_dir = str(job_dir)
         self.config = dataclasses.replace(
             JobConfig(),
             data=DataOptions(training_data="x"),
             staleness=StalenessOptions(**options),
-            snapshots=SnapshotOptions(journal=journal),
-            job_id="j",
+            snapshots=SnapshotOptions(
+                restore_from=restore_from, journal=journal
+            ),
+            job_id=job_id,
             ps_addresses=tuple(f"unix:{i}" for i in range(num_shards)),
         )
         folder = pathlib.Path(job_dir)
         folder.mkdir(exist_ok=True)
         (folder / "config.json").write_text(self.config.to_json())
         self.placements = routing.place(MODEL, num_shards)
+        self.dense = routing.plan(self.placements)
+        self.states = routing.plan(self.placements, states=True)
         self.folder = segments.folder_of(job_dir, 0)
         self.restored = [None] * num_shards
         self.shards = [None] * num_shards
@@ -89,18 +104,18 @@ class Job:
 
     def begin(self):
         """Lets a first worker join."""
-        for shard, placement in zip(self.shards, self.placements, strict=True):
+        dense = np.linspace(-1, 1, self.dense.size, dtype=np.float32)
+        states = np.ones(self.states.size, np.float32)
+        for index, shard in enumerate(self.shards):
             shard.adopt(MODEL)
             shard.init_dense(
-                np.linspace(-1, 1, placement.dense_size, dtype=np.float32),
-                np.ones(placement.states_size, np.float32),
+                self.dense.part(dense, index), self.states.part(states, index)
             )
             shard.set_members(1, [1, 2])
         return self
 
     def push(self, batch, *, index=0, **fields):
         """Pushes gradients that are a function of the batch."""
-        placement = self.placements[index]
         random = np.random.default_rng(batch)
         tables = []
         for table, spec in enumerate(MODEL.tables):
@@ -119,8 +134,8 @@ class Job:
             pull_version=0,
             gradients=Gradients(
                 tables,
-                _normal(random, placement.dense_size),
-                _normal(random, placement.states_size),
+                self.dense.part(_normal(random, self.dense.size), index),
+                self.states.part(_normal(random, self.states.size), index),
             ),
         )
         push = dataclasses.replace(push, **fields)
@@ -134,7 +149,7 @@ class Job:
         place = folder.begin(step)
         cuts = [shard.cut(place) for shard in self.shards]
         manifest = Manifest(
-            job_id="j",
+            job_id=self.config.job_id,
             step=step,
             epoch=1,
             signature=MODEL,
