@@ -159,4 +159,4 @@ class Repeater:
         ):
             return
         self._shard.repeat(push, outcome, judgement)
-        self.pushes += 1
+        self.pushes += outcome is Outcome.APPLIED
