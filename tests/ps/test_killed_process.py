@@ -173,7 +173,9 @@ class _Pushing:
                 batch = next(self._next)
                 self.tried.append(batch)
             try:
-                status = self._process.push(batch, retry_for=0)
+                status = self._process.push(
+                    batch, retry_for=0, wait_for_ready=False
+                )
             except rpc.RpcError as error:
                 if error.code != "UNAVAILABLE":
                     raise
