@@ -376,7 +376,14 @@ class ClusterOptions(_Checked):
 
 @dataclasses.dataclass(frozen=True)
 class SnapshotOptions(_Checked):
-    """Where trained parameters come from."""
+    """What outlives a process, and where trained parameters come from."""
+
+    journal: bool = option(
+        True,
+        "Shards write down each push before they acknowledge it, so that one "
+        "that dies comes back with all of them.",
+        commands=_TRAINING,
+    )
 
     restore_from: str = option(
         "",

@@ -96,6 +96,7 @@ class LocalLauncher(Launcher):
                 start,
                 self._make_restarts(),
                 observer,
+                lambda role: role in restartable(config),
             )
             roles = {
                 "ps": config.cluster.num_ps,
@@ -108,6 +109,13 @@ class LocalLauncher(Launcher):
                     return supervisor.run(roles)
             finally:
                 directory.remove_token()
+
+
+def restartable(config: JobConfig) -> tuple[str, ...]:
+    """Returns the roles whose processes lose nothing when they are killed."""
+    if config.command == "train" and not config.snapshots.journal:
+        return ("worker",)
+    return ("worker", "ps")
 
 
 def process_environment(

@@ -46,7 +46,7 @@ _Event = _Exited | _Interrupted | _Unreachable | master_pb2.JobStatus
 
 
 class Supervisor:
-    """Starts a job's processes, restarts workers, ends everything.
+    """Starts a job's processes, restarts those that die, ends everything.
 
     One thread (that of `run`) decides; others only put events into a queue.
 
@@ -56,6 +56,8 @@ class Supervisor:
         start: Starts the process of a role and index.
         restarts: Decides about restarts and counts them.
         observer: Gets each status of the job.
+        comes_back: Whether a process of a role can be started again; the
+            job ends with one that cannot.
     """
 
     def __init__(
@@ -65,17 +67,19 @@ class Supervisor:
         start: Callable[[str, int], Process],
         restarts: Restarts,
         observer: StatusObserver,
+        comes_back: Callable[[str], bool],
     ) -> None:
         self._directory = directory
         self._watch = watch
         self._start = start
         self._observer = observer
+        self._comes_back = comes_back
         # SimpleQueue.put may interrupt itself: a signal handler calls it.
         self._events: queue.SimpleQueue[_Event] = queue.SimpleQueue()
         self._restarts = restarts
         self._processes: dict[str, Process] = {}
         self._started: dict[str, float] = {}
-        self._due: list[tuple[float, int]] = []
+        self._due: list[tuple[float, str, int]] = []
         self._status = master_pb2.JobStatus(phase="starting")
         self._outcome: JobOutcome | None = None
         self._interrupts = 0
@@ -168,10 +172,11 @@ class Supervisor:
         if exit_code in (exits.USER_ERROR, exits.WRONG_USE):
             self._fail(exit_code, process.last_words())
             return
-        if process.role != "worker":
+        if not self._comes_back(process.role):
             self._fail(exits.USER_ERROR, self._obituary(process, exit_code))
             return
-        self._watch.worker_died(process.index, process.pid)
+        if process.role == "worker":
+            self._watch.worker_died(process.index, process.pid)
         delay = self._restarts.died(
             process.name,
             ran_for=time.monotonic() - self._started[process.name],
@@ -180,14 +185,15 @@ class Supervisor:
         if delay is None:
             self._fail(
                 exits.USER_ERROR,
-                "Workers keep dying and the job makes no progress. "
+                "Processes keep dying and the job makes no progress. "
                 + self._obituary(process, exit_code),
             )
             return
-        if exit_code == exits.DONE:
+        if exit_code == exits.DONE and process.role == "worker":
             # It left, most likely because the job is over: wait for that.
             delay = max(delay, _LEFT_SECONDS)
-        heapq.heappush(self._due, (time.monotonic() + delay, process.index))
+        due = time.monotonic() + delay
+        heapq.heappush(self._due, (due, process.role, process.index))
 
     def _obituary(self, process: Process, exit_code: int) -> str:
         return (
@@ -211,9 +217,9 @@ class Supervisor:
             self._finish("stopped", self._interrupted_code, "")
             return
         while self._due and self._due[0][0] <= now:
-            _, index = heapq.heappop(self._due)
-            self._launch("worker", index)
-            self._restarts.restarted("worker")
+            _, role, index = heapq.heappop(self._due)
+            self._launch(role, index)
+            self._restarts.restarted(role)
             self._directory.write_restarts(self._restarts.counts)
 
     def _fail(self, exit_code: int, error: str) -> None:

@@ -55,6 +55,7 @@ class _ShardServicer:
         raise rpc.Refused("UNIMPLEMENTED", "The master has no need of this.")
 
     InitDense = Pull = Push = SetLearningRate = GetProgress = _other
+    Cut = AwaitSnapshot = CommitSnapshot = _other
 
 
 class _Bench:
