@@ -55,16 +55,16 @@ class Embedding(keras.layers.Layer):
     Example:
         Any int64 is an id, and equal ids have equal rows:
 
-        >>> import elastic_keras as ek
+        >>> import numpy as np, elastic_keras as ek
         >>> users = ek.layers.Embedding(4)
-        >>> rows = users([17, -3, 17]).numpy()
+        >>> rows = users(np.array([17, -3, 17])).numpy()
         >>> rows.shape, bool((rows[0] == rows[2]).all())
         ((3, 4), True)
 
         A combiner makes one vector of a bag, here without the padding:
 
         >>> tags = ek.layers.Embedding(4, combiner="mean", mask_zero=True)
-        >>> tags([[5, 9, 0], [7, 0, 0]]).shape
+        >>> tags(np.array([[5, 9, 0], [7, 0, 0]])).shape
         TensorShape([2, 4])
     """
 

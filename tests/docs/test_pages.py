@@ -9,7 +9,8 @@ import pytest
 from tests.docs.reader import Reader, run_examples
 from tests.pages import ROOT, known_flags, read_blocks
 
-pytestmark = pytest.mark.end_to_end
+# All of the tutorial is in one fixture: several jobs, one after another.
+pytestmark = [pytest.mark.end_to_end, pytest.mark.timeout(600)]
 
 _DOCS = ROOT / "docs"
 _TUTORIAL = _DOCS / "tutorial.md"
