@@ -145,6 +145,32 @@ def test_another_module_reads_the_data(left, tmp_path):
     assert sum(map(int, seen)) == 201
 
 
+def test_features_that_do_not_fit_are_told(left, tmp_path):
+    module = tmp_path / "other.py"
+    module.write_text(
+        "import regularized\n"
+        "from regularized import *\n"
+        "def dataset_fn(*arguments):\n"
+        "    data = regularized.dataset_fn(*arguments)\n"
+        "    return data.map(lambda features, labels: ("
+        "{'x': features['x']}, labels))\n"
+    )
+    for name in ("clicks", "regularized"):
+        source = pathlib.Path(__file__).parent / "zoo" / f"{name}.py"
+        shutil.copy(source, tmp_path)
+    done = elastic_keras(
+        "evaluate",
+        f"--job_dir={left.export}",
+        "--model_zoo=",
+        f"--model_def={module}",
+        job_dir=tmp_path,
+        folder=tmp_path,
+    )
+    assert done.code == 2
+    assert "The export was made for features of" in done.err
+    assert len(done.err.strip().splitlines()) <= 2
+
+
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [
