@@ -80,7 +80,8 @@ class _Process:
                 "--index=0",
             ],
             cwd=_ROOT,
-            env=os.environ,
+            # It sees itself to what forks need.
+            env={k: v for k, v in os.environ.items() if "GRPC" not in k},
             stderr=self.log,
         )
         self.status()
