@@ -10,7 +10,13 @@ import sys
 
 import psutil
 
-from elastic_keras.config import ClusterOptions, JobConfig, StalenessOptions
+from elastic_keras.config import (
+    ClusterOptions,
+    DataOptions,
+    JobConfig,
+    SnapshotOptions,
+    StalenessOptions,
+)
 
 
 class Shard:
@@ -20,10 +26,15 @@ class Shard:
         folder: Its job directory.
         options: The bound on staleness.
         transport: `unix` or `tcp`.
+        journal: Whether it keeps a journal.
     """
 
     def __init__(
-        self, folder: str, options: StalenessOptions, transport: str = "unix"
+        self,
+        folder: str,
+        options: StalenessOptions,
+        transport: str = "unix",
+        journal: bool = False,
     ) -> None:
         self.options = options
         self.job_id = "benchmark"
@@ -33,6 +44,9 @@ class Shard:
             self.address = f"127.0.0.1:{_free_port()}"
         config = dataclasses.replace(
             JobConfig(),
+            # Only a job that trains has a journal.
+            data=DataOptions(training_data="made up"),
+            snapshots=SnapshotOptions(journal=journal),
             staleness=options,
             cluster=ClusterOptions(job_dir=folder),
             job_id=self.job_id,

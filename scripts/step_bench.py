@@ -203,26 +203,32 @@ class Bench:
 
     def fill(self, rows: int) -> None:
         """Makes rows exist by pushing gradients of zero."""
-        dense = np.zeros_like(self._steps.get_dense())
         size = 100_000
+        for start in range(0, rows, size):
+            self.push(np.arange(start, min(start + size, rows), dtype=np.int64))
+
+    def push(self, ids: np.ndarray) -> None:
+        """Pushes a batch of its own with gradients of zero.
+
+        Args:
+            ids: int64, `(n,)`, all different.
+        """
         self._tasks += 1
-        for batch, start in enumerate(range(0, rows, size)):
-            ids = np.arange(start, min(start + size, rows), dtype=np.int64)
-            self.client.push(
-                Push(
-                    key=(0, self._tasks, batch),
-                    examples=1,
-                    member=0,
-                    step=0,
-                    versions=(0,),
-                    ids=[GroupedIds(ids, (0, len(ids)))],
-                    gradients=StepGradients(
-                        [np.zeros((len(ids), 17), np.float32)],
-                        dense,
-                        np.empty(0, np.float32),
-                    ),
-                )
+        self.client.push(
+            Push(
+                key=(0, self._tasks, 0),
+                examples=1,
+                member=0,
+                step=0,
+                versions=(0,),
+                ids=[GroupedIds(ids, (0, len(ids)))],
+                gradients=StepGradients(
+                    [np.zeros((len(ids), 17), np.float32)],
+                    np.zeros_like(self._steps.get_dense()),
+                    np.empty(0, np.float32),
+                ),
             )
+        )
 
 
 class _Timed:

@@ -127,6 +127,8 @@ def process_environment(
     return {
         "TF_CPP_MIN_LOG_LEVEL": "2",
         "GRPC_VERBOSITY": "ERROR",
+        # A shard is copied by a fork whose child never calls gRPC.
+        "GRPC_ENABLE_FORK_SUPPORT": "0",
         # Memory of large messages is kept: given back to the system, it
         # would be mapped and zeroed anew at each copy.
         "MALLOC_MMAP_THRESHOLD_": str(1 << 30),

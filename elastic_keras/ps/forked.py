@@ -4,6 +4,7 @@ import contextlib
 import gc
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable
 from typing import NoReturn
@@ -16,13 +17,19 @@ _DONE, _FAILED = b"+", b"-"
 Work = Callable[[Callable[[], None]], bytes]
 
 
-def prepare() -> None:
-    """Readies this process for forks; to be called before gRPC begins.
+_VARIABLE, _OFF = "GRPC_ENABLE_FORK_SUPPORT", "0"
 
-    gRPC's handlers of a fork would halt its threads before each one, and
-    crash the child where that fails. This child never calls gRPC.
+
+def prepare() -> None:
+    """Readies this process for forks; begins it anew where that is needed.
+
+    gRPC's handlers of a fork would start its threads again in the child,
+    which then crash it, since it has closed their files. gRPC looks at the
+    variable once, while it is imported: the launcher sets it.
     """
-    os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
+    if os.environ.get(_VARIABLE) != _OFF:
+        environment = {**os.environ, _VARIABLE: _OFF}
+        os.execve(sys.executable, sys.orig_argv, environment)
 
 
 class ForkedError(RuntimeError):

@@ -29,6 +29,7 @@ _GRACE_SECONDS = 1.0
 
 
 def _main() -> None:
+    forked.prepare()
     log_to_stderr()
     arguments = read_arguments("ps")
     config = read_config(arguments.job_dir)
@@ -39,7 +40,6 @@ def _main() -> None:
             f"Received: index={index}"
         )
     watch_parent()
-    forked.prepare()
     warm_up.warm_up()
     checks.warm_up()
     # What is alive now stays: no collection need look at it again.
