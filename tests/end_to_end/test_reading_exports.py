@@ -163,6 +163,7 @@ def test_features_that_do_not_fit_are_told(left, tmp_path):
         f"--job_dir={left.export}",
         "--model_zoo=",
         f"--model_def={module}",
+        "--progress=none",
         job_dir=tmp_path,
         folder=tmp_path,
     )
@@ -194,7 +195,11 @@ def test_a_broken_export_is_told(left, tmp_path, spoil, words):
     shutil.copytree(left.export, export)
     spoil(export)
     done = elastic_keras(
-        "evaluate", f"--job_dir={export}", job_dir=tmp_path, folder=tmp_path
+        "evaluate",
+        f"--job_dir={export}",
+        "--progress=none",
+        job_dir=tmp_path,
+        folder=tmp_path,
     )
     assert done.code == 2
     assert words in done.err
