@@ -338,8 +338,30 @@ class ClusterOptions(_Checked):
 
 @dataclasses.dataclass(frozen=True)
 class SnapshotOptions(_Checked):
-    """Where trained parameters come from."""
+    """When parameters are written to disk, and where they come from."""
 
+    snapshot_steps: int = option(
+        0,
+        "Steps between snapshots; 0 takes none by steps. The end of training "
+        "always leaves one.",
+        unit="steps",
+        minimum=0,
+        commands=_TRAINING,
+    )
+    snapshot_secs: float = option(
+        0.0,
+        "Pause between snapshots; 0 takes none by time.",
+        unit="seconds",
+        minimum=0,
+        commands=_TRAINING,
+    )
+    keep_snapshots: int = option(
+        3,
+        "Snapshots that stay, the newest ones; 0 keeps all.",
+        unit="snapshots",
+        minimum=0,
+        commands=_TRAINING,
+    )
     restore_from: str = option(
         "",
         "A snapshot, or another job's directory, to read in place of the "
@@ -462,6 +484,16 @@ class JobConfig:
                     f"master_address={self.master_address!r}, "
                     f"ps_addresses={self.ps_addresses!r}"
                 )
+
+    @property
+    def counts_steps(self) -> bool:
+        """Whether the master grants steps before they start."""
+        return bool(
+            self.training.evaluation_steps
+            or self.training.max_steps
+            or self.snapshots.snapshot_steps
+            or self.snapshots.snapshot_secs
+        )
 
     @property
     def command(self) -> str:

@@ -1,6 +1,7 @@
 """The master's calls to the shards."""
 
 import asyncio
+import dataclasses
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -14,6 +15,23 @@ from elastic_keras.wire.proto import ps_pb2, tensor_pb2
 _SNAPSHOT_SECONDS = 3600.0
 
 _SERVICE = ps_pb2.DESCRIPTOR.services_by_name["ParameterServer"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Cut:
+    """A shard at the moment of a cut.
+
+    Args:
+        batches: What its ledger held.
+        examples: Examples in these.
+        ledger_crc32c: Of the ledger's content.
+        segment: Where its journal goes on; -1 without a journal.
+    """
+
+    batches: int = 0
+    examples: int = 0
+    ledger_crc32c: int = 0
+    segment: int = -1
 
 
 class ShardCalls(Protocol):
@@ -37,11 +55,25 @@ class ShardCalls(Protocol):
     async def finalize(self) -> None:
         """Tells every shard that training is over."""
 
-    async def snapshot(self, folder: str) -> list[ps_pb2.SnapshotReply]:
-        """Has every shard write its part of a snapshot.
+    async def cut(self, folder: str) -> list[Cut]:
+        """Has every shard take a copy of what it holds.
 
         Args:
-            folder: Name of a folder in JOB_DIR/snapshots.
+            folder: Name of a folder in JOB_DIR/snapshots, for its files.
+        """
+
+    async def written(self, folder: str) -> list[ps_pb2.SnapshotReply]:
+        """Waits until every shard has written what it cut.
+
+        Args:
+            folder: The folder of the cut.
+        """
+
+    async def commit(self, segments: Sequence[int]) -> None:
+        """Tells every shard that the snapshot is complete.
+
+        Args:
+            segments: `Cut.segment` of each shard.
         """
 
     async def progress(self, epoch: int, task: int) -> list[bytes]:
@@ -67,6 +99,7 @@ class Shards:
 
     def __init__(self, config: JobConfig, token: str) -> None:
         self._job_id = config.job_id
+        self._snapshots: dict[str, list[ps_pb2.SnapshotReply]] = {}
         self._clients = [
             rpc.Client(
                 address,
@@ -126,23 +159,42 @@ class Shards:
         """Tells every shard that training is over."""
         await self._all("Finalize", tensor_pb2.Empty(), None)
 
-    async def snapshot(self, folder: str) -> list[ps_pb2.SnapshotReply]:
-        """Has every shard write its part of a snapshot.
+    async def cut(self, folder: str) -> list[Cut]:
+        """Has every shard take a copy of what it holds.
 
         Args:
-            folder: Name of a folder in JOB_DIR/snapshots.
+            folder: Name of a folder in JOB_DIR/snapshots, for its files.
 
         Raises:
-            RpcError: A shard cannot write.
+            RpcError: A shard cannot.
         """
         request = ps_pb2.SnapshotRequest(folder=folder)
         # A second try would find the first one's files.
-        return await asyncio.gather(
+        self._snapshots[folder] = await asyncio.gather(
             *(
                 _call(client, "Snapshot", request, 0, _SNAPSHOT_SECONDS)
                 for client in self._clients
             )
         )
+        return [Cut() for _ in self._clients]
+
+    async def written(self, folder: str) -> list[ps_pb2.SnapshotReply]:
+        """Waits until every shard has written what it cut.
+
+        Args:
+            folder: The folder of the cut.
+
+        Raises:
+            RpcError: A shard could not write.
+        """
+        return self._snapshots.pop(folder)
+
+    async def commit(self, segments: Sequence[int]) -> None:
+        """Tells every shard that the snapshot is complete.
+
+        Args:
+            segments: `Cut.segment` of each shard.
+        """
 
     async def progress(self, epoch: int, task: int) -> list[bytes]:
         """Returns each shard's bitmap of the batches it has of a task.

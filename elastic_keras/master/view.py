@@ -224,8 +224,9 @@ def _ended_by(job: "Job") -> str:
 
 
 def _message(job: "Job") -> str:
-    if job.over or job.ranges is None:
-        return ""
+    trouble = job.snapshots.trouble or job.keeper.trouble
+    if job.over or job.ranges is None or trouble:
+        return trouble
     return statuses.waiting_message(
         alive=job.membership.alive,
         wanted=job.config.cluster.num_workers,
