@@ -338,8 +338,14 @@ class ClusterOptions(_Checked):
 
 @dataclasses.dataclass(frozen=True)
 class SnapshotOptions(_Checked):
-    """When parameters are written to disk, and where they come from."""
+    """What outlives a process, and where trained parameters come from."""
 
+    journal: bool = option(
+        True,
+        "Shards write down each push before they acknowledge it, so that one "
+        "that dies comes back with all of them.",
+        commands=_TRAINING,
+    )
     snapshot_steps: int = option(
         0,
         "Steps between snapshots; 0 takes none by steps. The end of training "
@@ -365,8 +371,8 @@ class SnapshotOptions(_Checked):
     restore_from: str = option(
         "",
         "A snapshot, or another job's directory, to read in place of the "
-        "newest snapshot of --job_dir.",
-        commands=("evaluate", "predict", "export"),
+        "newest snapshot of --job_dir. A training goes on where it was taken.",
+        commands=("train", "evaluate", "predict", "export"),
     )
 
 

@@ -22,6 +22,8 @@ os.environ.setdefault(
     "NUMBA_CACHE_DIR",
     str(_ROOT / ".pytest_cache" / "numba" / _kernels_hash()),
 )
+# As in a shard's process: see `elastic_keras.ps.forked`.
+os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 # Several processes at once on few cores: more threads only get in the way.
 os.environ.setdefault("OMP_NUM_THREADS", "1")

@@ -46,7 +46,7 @@ _Event = _Exited | _Interrupted | _Unreachable | master_pb2.JobStatus
 
 
 class Supervisor:
-    """Starts a job's processes, restarts workers, ends everything.
+    """Starts a job's processes, restarts those that die, ends everything.
 
     One thread (that of `run`) decides; others only put events into a queue.
 
@@ -56,6 +56,9 @@ class Supervisor:
         start: Starts the process of a role and index.
         restarts: Decides about restarts and counts them.
         observer: Gets each status of the job.
+        comes_back: Whether a process of a role can be started again; the
+            job ends with one that cannot.
+        on_scaled: Called with the number of workers where that changes.
     """
 
     def __init__(
@@ -65,19 +68,25 @@ class Supervisor:
         start: Callable[[str, int], Process],
         restarts: Restarts,
         observer: StatusObserver,
+        comes_back: Callable[[str], bool],
+        on_scaled: Callable[[int], None],
     ) -> None:
         self._directory = directory
         self._watch = watch
         self._start = start
         self._observer = observer
+        self._comes_back = comes_back
+        self._on_scaled = on_scaled
         # SimpleQueue.put may interrupt itself: a signal handler calls it.
         self._events: queue.SimpleQueue[_Event] = queue.SimpleQueue()
         self._restarts = restarts
         self._processes: dict[str, Process] = {}
         self._started: dict[str, float] = {}
-        self._due: list[tuple[float, int]] = []
+        self._due: list[tuple[float, str, int]] = []
         self._status = master_pb2.JobStatus(phase="starting")
         self._outcome: JobOutcome | None = None
+        # Workers that the job is to have.
+        self._workers = 0
         self._interrupts = 0
         self._interrupted_code = 0
         self._stop_at = float("inf")
@@ -95,6 +104,7 @@ class Supervisor:
         """
         try:
             self._directory.write_restarts(self._restarts.counts)
+            self._workers = roles.get("worker", 0)
             for role, count in roles.items():
                 for index in range(count):
                     self._launch(role, index)
@@ -150,6 +160,8 @@ class Supervisor:
     def _on_status(self, status: master_pb2.JobStatus) -> None:
         self._status = status
         self._observer(status)
+        if status.workers_wanted and status.phase not in _LEAVE_SECONDS:
+            self._scale(status.workers_wanted)
         if status.phase in _LEAVE_SECONDS:
             code = status.exit_code
             if status.phase == "failed":
@@ -157,6 +169,23 @@ class Supervisor:
             if status.phase == "stopped" and self._interrupts:
                 code = self._interrupted_code
             self._finish(status.phase, code, status.error)
+
+    def _scale(self, wanted: int) -> None:
+        """Starts or ends workers: those of the highest indexes go."""
+        if wanted == self._workers:
+            return
+        before, self._workers = self._workers, wanted
+        self._on_scaled(wanted)
+        for index in range(before, wanted):
+            process = self._processes.get(f"worker-{index}")
+            if process is not None and process.alive:
+                # Told to leave a moment ago; it is started when it has.
+                continue
+            self._launch("worker", index)
+        for index in range(wanted, before):
+            process = self._processes.get(f"worker-{index}")
+            if process is not None:
+                process.signal(signal.SIGTERM)
 
     def _on_exit(self, process: Process, exit_code: int) -> None:
         process.close()
@@ -168,10 +197,13 @@ class Supervisor:
         if exit_code in (exits.USER_ERROR, exits.WRONG_USE):
             self._fail(exit_code, process.last_words())
             return
-        if process.role != "worker":
+        if not self._comes_back(process.role):
             self._fail(exits.USER_ERROR, self._obituary(process, exit_code))
             return
-        self._watch.worker_died(process.index, process.pid)
+        if process.role == "worker":
+            self._watch.worker_died(process.index, process.pid)
+            if process.index >= self._workers:
+                return
         delay = self._restarts.died(
             process.name,
             ran_for=time.monotonic() - self._started[process.name],
@@ -180,14 +212,15 @@ class Supervisor:
         if delay is None:
             self._fail(
                 exits.USER_ERROR,
-                "Workers keep dying and the job makes no progress. "
+                "Processes keep dying and the job makes no progress. "
                 + self._obituary(process, exit_code),
             )
             return
-        if exit_code == exits.DONE:
+        if exit_code == exits.DONE and process.role == "worker":
             # It left, most likely because the job is over: wait for that.
             delay = max(delay, _LEFT_SECONDS)
-        heapq.heappush(self._due, (time.monotonic() + delay, process.index))
+        due = time.monotonic() + delay
+        heapq.heappush(self._due, (due, process.role, process.index))
 
     def _obituary(self, process: Process, exit_code: int) -> str:
         return (
@@ -211,9 +244,11 @@ class Supervisor:
             self._finish("stopped", self._interrupted_code, "")
             return
         while self._due and self._due[0][0] <= now:
-            _, index = heapq.heappop(self._due)
-            self._launch("worker", index)
-            self._restarts.restarted("worker")
+            _, role, index = heapq.heappop(self._due)
+            if role == "worker" and index >= self._workers:
+                continue
+            self._launch(role, index)
+            self._restarts.restarted(role)
             self._directory.write_restarts(self._restarts.counts)
 
     def _fail(self, exit_code: int, error: str) -> None:

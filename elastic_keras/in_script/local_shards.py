@@ -12,7 +12,12 @@ import time
 from elastic_keras.cluster.addresses import local_addresses
 from elastic_keras.cluster.local import process_environment, python_command
 from elastic_keras.cluster.process import Process, ending
-from elastic_keras.config import ClusterOptions, JobConfig, StalenessOptions
+from elastic_keras.config import (
+    ClusterOptions,
+    JobConfig,
+    SnapshotOptions,
+    StalenessOptions,
+)
 from elastic_keras.snapshots.folder import SnapshotFolder
 from elastic_keras.wire import rpc
 from elastic_keras.wire.errors import RpcError
@@ -55,6 +60,8 @@ class LocalShards:
             JobConfig(),
             staleness=staleness,
             cluster=ClusterOptions(num_ps=count, job_dir=folder),
+            # Shards that end with their script need not come back.
+            snapshots=SnapshotOptions(journal=False),
             job_id=secrets.token_hex(8),
         )
         addresses = self._stack.enter_context(local_addresses(config))

@@ -90,6 +90,7 @@ class Job:
         first = (generation << _NUMBERS_BITS) + 1
         self._leases = itertools.count(first)
         self.generation = generation
+        self.workers_wanted = cluster.num_workers
         # Workers that the division of the data into tasks is made for.
         self.planned_for = cluster.num_workers
         if former is not None:
@@ -204,6 +205,12 @@ class Job:
             workers_alive=self.membership.alive,
             stop_training=self.dispatch.stop_wanted,
         )
+
+    def scale(self, num_workers: int) -> None:
+        """Takes the number of workers that the job is to have."""
+        _LOGGER.info("The job is to have %d workers", num_workers)
+        self.workers_wanted = num_workers
+        self._changes.notify()
 
     def stop(self, reason: str) -> None:
         """Ends the job before its time."""

@@ -64,8 +64,7 @@ def _of_snapshot(config: JobConfig) -> dict[str, Any] | None:
     state = state_file.read(path)
     if state is None:
         raise ConfigError(
-            "The snapshot does not tell where in the data it was taken; "
-            "--init_from takes its parameters over. "
+            "The snapshot does not tell where in the data it was taken. "
             f"Received: restore_from={path!r}"
         )
     return state

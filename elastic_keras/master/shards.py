@@ -13,6 +13,8 @@ from elastic_keras.wire.proto import ps_pb2, tensor_pb2
 
 # Whatever the size: a disk writes 100 GB in this time.
 _SNAPSHOT_SECONDS = 3600.0
+# Nobody trains meanwhile. A shard that is started again cuts once more.
+_CUT_PATIENCE = 60.0
 
 _SERVICE = ps_pb2.DESCRIPTOR.services_by_name["ParameterServer"]
 
@@ -99,7 +101,6 @@ class Shards:
 
     def __init__(self, config: JobConfig, token: str) -> None:
         self._job_id = config.job_id
-        self._snapshots: dict[str, list[ps_pb2.SnapshotReply]] = {}
         self._clients = [
             rpc.Client(
                 address,
@@ -168,15 +169,17 @@ class Shards:
         Raises:
             RpcError: A shard cannot.
         """
-        request = ps_pb2.SnapshotRequest(folder=folder)
-        # A second try would find the first one's files.
-        self._snapshots[folder] = await asyncio.gather(
-            *(
-                _call(client, "Snapshot", request, 0, _SNAPSHOT_SECONDS)
-                for client in self._clients
+        request = ps_pb2.CutRequest(folder=folder)
+        replies = await self._all("Cut", request, _CUT_PATIENCE)
+        return [
+            Cut(
+                batches=reply.batches,
+                examples=reply.examples,
+                ledger_crc32c=reply.ledger_crc32c,
+                segment=reply.segment,
             )
-        )
-        return [Cut() for _ in self._clients]
+            for reply in replies
+        ]
 
     async def written(self, folder: str) -> list[ps_pb2.SnapshotReply]:
         """Waits until every shard has written what it cut.
@@ -187,14 +190,40 @@ class Shards:
         Raises:
             RpcError: A shard could not write.
         """
-        return self._snapshots.pop(folder)
+        request = ps_pb2.AwaitSnapshotRequest(folder=folder)
+        return await asyncio.gather(
+            *(
+                _call(
+                    client,
+                    "AwaitSnapshot",
+                    request,
+                    _CUT_PATIENCE,
+                    _SNAPSHOT_SECONDS,
+                )
+                for client in self._clients
+            )
+        )
 
     async def commit(self, segments: Sequence[int]) -> None:
         """Tells every shard that the snapshot is complete.
 
         Args:
             segments: `Cut.segment` of each shard.
+
+        Raises:
+            RpcError: A shard did not hear of it, which harms nothing.
         """
+        await asyncio.gather(
+            *(
+                _call(
+                    client,
+                    "CommitSnapshot",
+                    ps_pb2.CommitSnapshotRequest(segment=segment),
+                    _CUT_PATIENCE,
+                )
+                for client, segment in zip(self._clients, segments, strict=True)
+            )
+        )
 
     async def progress(self, epoch: int, task: int) -> list[bytes]:
         """Returns each shard's bitmap of the batches it has of a task.

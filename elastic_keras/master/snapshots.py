@@ -145,7 +145,10 @@ class JobSnapshots:
         path = await in_thread(self._commit(place, written, step, epoch, state))
         self.trouble = ""
         self.taken += 1
-        await self._shards.commit([cut.segment for cut in cuts])
+        try:
+            await self._shards.commit([cut.segment for cut in cuts])
+        except RpcError as error:
+            _LOGGER.warning("A journal stays as long as it is: %s", error)
         return path
 
     def _commit(

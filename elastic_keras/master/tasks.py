@@ -246,8 +246,8 @@ class TrainingTasks:
         if (state["data"], state["seed"]) != (self._fingerprint(), self._seed):
             raise ConfigError(
                 "The training data, their division into tasks or --seed are "
-                "not those that the job began with; start a new job, which "
-                "may take its parameters over with --init_from. "
+                "not those that the job began with; begin a new job in "
+                "another --job_dir. "
                 f"Received: {self.records_per_epoch} records in "
                 f"{self.num_tasks} tasks, seed={self._seed}"
             )

@@ -1,7 +1,8 @@
 """The buffer of `--grads_to_wait`: the mean of several pushes."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -81,6 +82,45 @@ class GradientBuffer:
     def clear(self) -> None:
         """Forgets the pushes held."""
         self._entries.clear()
+
+    def to_state(self) -> tuple[list[Any], dict[str, np.ndarray]]:
+        """Returns the pushes held: numbers, and arrays by name."""
+        numbers: list[Any] = []
+        arrays = {}
+        for place, entry in enumerate(self._entries):
+            part = entry.gradients
+            tables = [rows.table for rows in part.rows]
+            numbers.append([entry.weight, entry.staleness, tables])
+            for rows in part.rows:
+                arrays[f"{place}/{rows.table}/ids"] = rows.ids
+                arrays[f"{place}/{rows.table}/gradients"] = rows.gradients
+            arrays[f"{place}/dense"] = part.dense
+            arrays[f"{place}/states"] = part.state_deltas
+        return numbers, arrays
+
+    def restore(
+        self, numbers: Sequence[Any], arrays: Mapping[str, np.ndarray]
+    ) -> None:
+        """Takes over what `to_state` returned."""
+        self._entries = [
+            _Entry(
+                Gradients(
+                    rows=[
+                        Rows(
+                            table,
+                            arrays[f"{place}/{table}/ids"],
+                            arrays[f"{place}/{table}/gradients"],
+                        )
+                        for table in tables
+                    ],
+                    dense=arrays[f"{place}/dense"],
+                    state_deltas=arrays[f"{place}/states"],
+                ),
+                weight,
+                staleness,
+            )
+            for place, (weight, staleness, tables) in enumerate(numbers)
+        ]
 
     def _mean_rows(self, table: int) -> Rows:
         held = [

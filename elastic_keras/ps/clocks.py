@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Iterable
+from typing import Any
 
 
 @dataclasses.dataclass
@@ -67,6 +68,10 @@ class Clocks:
             self._left.discard(member)
         return True
 
+    def has_met(self, member: int) -> bool:
+        """Returns whether a step of a member listed was heard of."""
+        return self._members[member].origin is not None
+
     def knows(self, member: int) -> bool:
         """Returns whether the newest list holds the member."""
         return member in self._members
@@ -112,3 +117,23 @@ class Clocks:
         while state.finished in state.ahead:
             state.ahead.remove(state.finished)
             state.finished += 1
+
+    def to_state(self) -> dict[str, Any]:
+        """Returns everything as lists and ints, in a fixed order."""
+        return {
+            "number": self._number,
+            "left": sorted(self._left),
+            "members": [
+                [n, m.base, m.origin, m.finished, sorted(m.ahead)]
+                for n, m in sorted(self._members.items())
+            ],
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Takes over what `to_state` returned."""
+        self._number = state["number"]
+        self._left = set(state["left"])
+        self._members = {
+            number: _Member(base, origin, finished, set(ahead))
+            for number, base, origin, finished, ahead in state["members"]
+        }

@@ -1,9 +1,11 @@
 """The ledger: which batches a shard has taken, so that none counts twice."""
 
 import dataclasses
+import json
 from collections.abc import Iterator
 from typing import Any
 
+import google_crc32c
 import numpy as np
 
 # Tasks in a page; pages come into being when one of their tasks does.
@@ -214,6 +216,18 @@ class Ledger:
                 for number, book in sorted(self._epochs.items())
             ]
         }
+
+    def checksum(self) -> int:
+        """Returns a CRC32C of everything."""
+        crc = 0
+        for epoch in self.to_state()["epochs"]:
+            pages = epoch.pop("pages")
+            parts = [json.dumps(epoch).encode()]
+            for number, leading, examples in pages:
+                parts += [number.to_bytes(8, "little"), leading, examples]
+            for part in parts:
+                crc = google_crc32c.extend(crc, part)
+        return int(crc)
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> "Ledger":

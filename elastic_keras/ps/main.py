@@ -14,7 +14,8 @@ from elastic_keras.cluster.arguments import (
 from elastic_keras.cluster.exits import run_main
 from elastic_keras.cluster.lifeline import watch_parent
 from elastic_keras.config import ConfigError, JobConfig
-from elastic_keras.ps import checks, warm_up
+from elastic_keras.ps import checks, forked, recovery, warm_up
+from elastic_keras.ps.recovery import Restored
 from elastic_keras.ps.servicer import ShardServicer
 from elastic_keras.ps.shard import Shard
 from elastic_keras.snapshots.folder import SnapshotFolder
@@ -38,21 +39,24 @@ def _main() -> None:
             f"Received: index={index}"
         )
     watch_parent()
+    forked.prepare()
     warm_up.warm_up()
     checks.warm_up()
     # What is alive now stays: no collection need look at it again.
     gc.collect()
     gc.freeze()
     shard = Shard(index, len(config.ps_addresses), config.staleness)
-    if config.snapshots.restore_from:
-        shard.restore(
-            Snapshot(config.snapshots.restore_from),
-            training=config.command == "train",
-        )
-    asyncio.run(_serve(config, shard, arguments.job_dir))
+    restored = Restored()
+    if config.command == "train":
+        restored = recovery.restore(shard, config, arguments.job_dir)
+    elif config.snapshots.restore_from:
+        shard.restore(Snapshot(config.snapshots.restore_from), training=False)
+    asyncio.run(_serve(config, shard, arguments.job_dir, restored))
 
 
-async def _serve(config: JobConfig, shard: Shard, job_dir: str) -> None:
+async def _serve(
+    config: JobConfig, shard: Shard, job_dir: str, restored: Restored
+) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -62,6 +66,7 @@ async def _serve(config: JobConfig, shard: Shard, job_dir: str) -> None:
         job_id=config.job_id,
         snapshots=SnapshotFolder(job_dir).path,
         on_failure=stop.set,
+        restored=restored,
     )
     address = config.ps_addresses[shard.index]
     server = rpc.make_server(

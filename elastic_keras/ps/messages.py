@@ -1,11 +1,13 @@
 """Messages to what a shard understands, and back; no state."""
 
+import dataclasses
 from collections.abc import Callable
 
 import numpy as np
 
 from elastic_keras.ps import push as pushes
 from elastic_keras.ps.answers import Outcome, Pulled, PushResult
+from elastic_keras.ps.cut import Moment
 from elastic_keras.ps.status import ShardReport
 from elastic_keras.wire import tensors
 from elastic_keras.wire.proto import ps_pb2, tensor_pb2
@@ -176,6 +178,11 @@ def push_reply(result: PushResult) -> ps_pb2.PushReply:
         version=result.version,
         staleness=result.staleness,
     )
+
+
+def cut_reply(moment: Moment) -> ps_pb2.CutReply:
+    """Returns what a shard was at a cut."""
+    return ps_pb2.CutReply(**dataclasses.asdict(moment))
 
 
 def status(

@@ -134,6 +134,12 @@ class Parameters:
             if self.placement.states_size:
                 self.dense.add_states(gradients.state_deltas)
 
+    def renew_locks(self) -> None:
+        """In a forked process: forgets who held locks in the other."""
+        self._dense_lock = ReadWriteLock()
+        for table in self.tables:
+            table.renew_lock()
+
     def finalize(self) -> None:
         """With `use_ema`: parameters and rows become their averages."""
         for table in self.tables:

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from elastic_keras.ps import cut as cuts
 from elastic_keras.ps import messages
 from elastic_keras.ps.answers import PushResult
 from elastic_keras.ps.errors import (
@@ -17,6 +18,7 @@ from elastic_keras.ps.errors import (
     MemberLeftError,
     NotReadyError,
 )
+from elastic_keras.ps.recovery import Restored
 from elastic_keras.ps.shard import Shard
 from elastic_keras.signature import ModelSignature
 from elastic_keras.wire import rpc
@@ -44,6 +46,7 @@ class ShardServicer:
         on_failure: Called in the event loop once an update broke halfway,
             after which the shard is of no more use.
         threads: Threads for arrays.
+        restored: What the shard took over when it was started.
     """
 
     def __init__(
@@ -54,7 +57,9 @@ class ShardServicer:
         snapshots: pathlib.Path,
         on_failure: Callable[[], None],
         threads: int = 4,
+        restored: Restored | None = None,
     ) -> None:
+        self._restored = restored or Restored()
         self._shard = shard
         self._on_failure = on_failure
         self._job_id = job_id
@@ -64,6 +69,8 @@ class ShardServicer:
         # Set, and replaced, when waiting pulls should ask again.
         self._change = asyncio.Event()
         self._segments = OpenSegments()
+        self._cut: cuts.Cut | None = None
+        self._cutting = asyncio.Lock()
         self._waiting = 0
         self._stopping = False
         shard.on_change(self._on_change)
@@ -75,6 +82,8 @@ class ShardServicer:
 
     def close(self) -> None:
         """Ends the threads once they have done what they began."""
+        if self._cut is not None:
+            self._cut.give_up()
         self._threads.shutdown(wait=True)
 
     def _on_change(self) -> None:
@@ -236,8 +245,12 @@ class ShardServicer:
         self, request: ps_pb2.SetMembersRequest
     ) -> tensor_pb2.Empty:
         """Takes the master's list of live members."""
-        with _statuses():
-            self._shard.set_members(request.number, list(request.members))
+        await self._run(
+            lambda: self._shard.set_members(
+                request.number, list(request.members)
+            ),
+            small=True,
+        )
         return tensor_pb2.Empty()
 
     async def SetLearningRate(  # noqa: N802
@@ -278,29 +291,84 @@ class ShardServicer:
         await self._in_thread(self._shard.finalize)
         return tensor_pb2.Empty()
 
+    async def Cut(  # noqa: N802
+        self, request: ps_pb2.CutRequest
+    ) -> ps_pb2.CutReply:
+        """Takes a copy of the shard, which another process writes."""
+        cut = await self._cut_to(self._folder(request.folder))
+        return messages.cut_reply(cut.moment)
+
+    async def AwaitSnapshot(  # noqa: N802
+        self, request: ps_pb2.AwaitSnapshotRequest
+    ) -> ps_pb2.SnapshotReply:
+        """Waits until a cut has been written."""
+        cut, folder = self._cut, self._folder(request.folder)
+        if cut is None or cut.folder != folder:
+            raise rpc.Refused(
+                "NOT_FOUND",
+                f"shard {self._shard.index} made no such cut; it may have "
+                f"been started since. Received: folder={request.folder!r}",
+            )
+        return await self._written(cut)
+
+    async def CommitSnapshot(  # noqa: N802
+        self, request: ps_pb2.CommitSnapshotRequest
+    ) -> tensor_pb2.Empty:
+        """Shortens the journal: a snapshot is complete."""
+        journal = self._shard.journal
+        if journal is not None and request.segment >= 0:
+            if request.segment > journal.segment:
+                raise rpc.WireError(
+                    f"segment: the journal is at {journal.segment}. "
+                    f"Received: segment={request.segment}"
+                )
+            await self._in_thread(lambda: journal.commit(request.segment))
+        return tensor_pb2.Empty()
+
     async def Snapshot(  # noqa: N802
         self, request: ps_pb2.SnapshotRequest
     ) -> ps_pb2.SnapshotReply:
-        """Writes parameters and slots to files of the job's."""
-        name = request.folder
+        """Cuts, and waits until the cut has been written."""
+        return await self._written(
+            await self._cut_to(self._folder(request.folder), again=True)
+        )
+
+    def _folder(self, name: str) -> pathlib.Path:
         if os.path.basename(name) != name or name in ("", ".", ".."):
             raise rpc.WireError(
                 "folder: a name in JOB_DIR/snapshots. "
                 f"Received: folder={name!r}"
             )
-        folder = self._snapshots / name
+        return self._snapshots / name
+
+    async def _cut_to(
+        self, folder: pathlib.Path, *, again: bool = False
+    ) -> cuts.Cut:
+        async with self._cutting:
+            if self._cut is not None:
+                if self._cut.folder == folder and not again:
+                    return self._cut
+                self._cut.give_up()
+            try:
+                self._cut = await self._in_thread(
+                    lambda: self._shard.cut(folder)
+                )
+            except OSError as error:
+                raise rpc.Refused(
+                    "FAILED_PRECONDITION",
+                    f"no process for the snapshot: {error.strerror}. "
+                    f"Received: {str(folder)!r}",
+                ) from error
+            return self._cut
+
+    async def _written(self, cut: cuts.Cut) -> ps_pb2.SnapshotReply:
         try:
-            signature, entry = await self._in_thread(
-                lambda: self._shard.snapshot(folder)
-            )
-        except OSError as error:
-            raise rpc.Refused(
-                "FAILED_PRECONDITION",
-                f"the snapshot cannot be written: {error.strerror}. "
-                f"Received: {str(folder)!r}",
-            ) from error
+            # A thread of its own: the wait must not hold one of the few.
+            entry = await asyncio.to_thread(cut.entry)
+        except cuts.CutError as error:
+            raise rpc.Refused("FAILED_PRECONDITION", str(error)) from error
         return ps_pb2.SnapshotReply(
-            shard=entry.to_json(), signature=signature.to_json()
+            shard=entry.to_json(), signature=cut.signature.to_json()
         )
 
     async def GetStatus(  # noqa: N802
@@ -308,7 +376,14 @@ class ShardServicer:
     ) -> ps_pb2.ShardStatus:
         """Returns the shard's state in numbers."""
         report = await self._in_thread(self._shard.report)
-        return messages.status(report, self._shard.index, self._waiting)
+        message = messages.status(report, self._shard.index, self._waiting)
+        journal = self._shard.journal
+        if journal is not None:
+            message.journal_bytes = journal.nbytes
+            message.journal_error = journal.error
+        message.replayed_pushes = self._restored.pushes
+        message.restore_loss = self._restored.loss
+        return message
 
 
 @contextlib.contextmanager

@@ -1,45 +1,35 @@
-"""One PS shard: its parameters and what was done to them."""
+"""One PS shard: what it answers to those who call it."""
 
-import contextlib
+import dataclasses
 import math
-import pathlib
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from elastic_keras import routing
 from elastic_keras.config import StalenessOptions
-from elastic_keras.ps import snapshot as snapshots
 from elastic_keras.ps.answers import Outcome, Pulled, PushResult
-from elastic_keras.ps.books import Books
-from elastic_keras.ps.buffer import GradientBuffer
-from elastic_keras.ps.errors import BadRequestError, NotReadyError
+from elastic_keras.ps.errors import BadRequestError
 from elastic_keras.ps.ledger import check_key
-from elastic_keras.ps.parameters import Empty, Parameters
+from elastic_keras.ps.parameters import Empty
 from elastic_keras.ps.push import (
     MAX_MEMBER,
     MAX_STEP,
     Push,
-    check_first_values,
     check_ids,
     check_push,
     check_range,
     check_table,
     is_finite,
 )
-from elastic_keras.ps.staleness import Judgement
+from elastic_keras.ps.state import ShardState
 from elastic_keras.ps.status import ShardReport
-from elastic_keras.signature import ModelSignature
-from elastic_keras.snapshots.manifest import ShardEntry
-from elastic_keras.snapshots.snapshot import Snapshot
 
 
 def _empty(shape: tuple[int, ...]) -> np.ndarray:
     return np.empty(shape, np.float32)
 
 
-class Shard:
+class Shard(ShardState):
     """Owns part of a model's parameters; safe to call from many threads.
 
     Pulls run beside each other and beside a push; pushes are applied one
@@ -55,17 +45,7 @@ class Shard:
     def __init__(
         self, index: int, num_shards: int, options: StalenessOptions
     ) -> None:
-        self.index = index
-        self.num_shards = num_shards
-        self._options = options
-        # Serialises updates.
-        self._update_lock = threading.Lock()
-        self._books = Books(options)
-        self._parameters: Parameters | None = None
-        self._initialized = False
-        self._failure: BaseException | None = None
-        # Has its own order: only touched under `_update_lock`.
-        self._buffer = GradientBuffer(options.grads_to_wait)
+        super().__init__(index, num_shards, options)
         self._listener: Callable[[], None] | None = None
 
     def on_change(self, listener: Callable[[], None]) -> None:
@@ -81,16 +61,6 @@ class Shard:
             self._listener()
 
     @property
-    def version(self) -> int:
-        """Pushes applied."""
-        return self._books.version
-
-    @property
-    def initialized(self) -> bool:
-        """Whether the dense parameters have their first values."""
-        return self._initialized
-
-    @property
     def is_updating(self) -> bool:
         """Whether an update is under way, so that a call may have to wait."""
         return self._update_lock.locked()
@@ -102,122 +72,6 @@ class Shard:
             return 0
         placement = self._parameters.placement
         return 4 * (placement.dense_size + placement.states_size)
-
-    @property
-    def failure(self) -> BaseException | None:
-        """What broke an update; the shard is of no more use then."""
-        return self._failure
-
-    def adopt(self, signature: ModelSignature) -> ModelSignature:
-        """Takes the model of the first worker that joins.
-
-        Args:
-            signature: The worker's model.
-
-        Returns:
-            The model served, which the worker's must equal: the first one.
-
-        Raises:
-            BadRequestError: The shard cannot run this model.
-        """
-        with self._update_lock:
-            if self._parameters is None:
-                self._parameters = self._make(signature)
-                # Nothing to wait for where nothing dense lives here.
-                self._initialized = not self._parameters.has_dense
-            return self._parameters.signature
-
-    def _make(self, signature: ModelSignature) -> Parameters:
-        placement = routing.place(signature, self.num_shards)[self.index]
-        try:
-            return Parameters(signature, placement)
-        except (ValueError, IndexError) as error:
-            raise BadRequestError(f"signature: {error}") from error
-
-    def init_dense(self, dense: np.ndarray, states: np.ndarray) -> bool:
-        """Takes the first values of dense parameters and states, once.
-
-        Args:
-            dense: float32 of shape (dense_size,), in routing order.
-            states: float32 of shape (states_size,), in routing order.
-
-        Returns:
-            Whether they were taken; `False` where others were before.
-
-        Raises:
-            BadRequestError: A shape or dtype does not fit, or a dense value
-                is NaN or Inf.
-        """
-        with self._update_lock:
-            parameters = self._joined()
-            check_first_values(dense, states, parameters.placement)
-            if self._initialized:
-                return False
-            parameters.initialize(dense, states)
-            self._initialized = True
-            return True
-
-    def _joined(self) -> Parameters:
-        if self._parameters is None:
-            raise NotReadyError(
-                f"shard {self.index} has no model yet: join first"
-            )
-        return self._parameters
-
-    def _ready(self) -> Parameters:
-        parameters = self._joined()
-        if not self._initialized:
-            raise NotReadyError(
-                f"shard {self.index} has no dense parameters yet: "
-                "offer first values first"
-            )
-        return parameters
-
-    def restore(self, snapshot: Snapshot, *, training: bool) -> None:
-        """Takes over what it owns of a snapshot, before anyone has joined.
-
-        Args:
-            snapshot: The snapshot.
-            training: Whether it is trained further; otherwise optimizers and
-                their slots are left out.
-
-        Raises:
-            SnapshotError: A file cannot be read.
-            BadRequestError: The shard cannot run this model.
-        """
-        signature = snapshot.signature
-        self.adopt(signature if training else signature.for_reading())
-        with self._update_lock:
-            snapshots.restore(
-                self._joined(),
-                snapshot,
-                index=self.index,
-                num_shards=self.num_shards,
-                slots=training,
-            )
-            self._initialized = True
-
-    def snapshot(
-        self, folder: pathlib.Path
-    ) -> tuple[ModelSignature, ShardEntry]:
-        """Writes all parameters and slots, of one moment.
-
-        Args:
-            folder: Where the files go.
-
-        Returns:
-            The model, and what was written.
-
-        Raises:
-            NotReadyError: There is no model, or there are no first values.
-            OSError: It cannot be written.
-        """
-        with self._update_lock:
-            parameters = self._ready()
-            entry = snapshots.write(
-                parameters, folder, shard=self.index, version=self.version
-            )
-        return parameters.signature, entry
 
     def set_members(self, number: int, members: Sequence[int]) -> bool:
         """Takes the master's list of live members.
@@ -239,7 +93,8 @@ class Shard:
             raise BadRequestError(
                 f"members: must be unique. Received: members={list(members)}"
             )
-        changed = self._books.set_members(number, members)
+        with self._update_lock:
+            changed = self._books.set_members(number, members)
         self._tell()
         return changed
 
@@ -318,49 +173,11 @@ class Shard:
         with self._update_lock:
             result, judgement = self._books.judge(push, nonfinite)
             if judgement is not None:
-                result = self._take(push, judgement)
+                self._updates.take(parameters, push, judgement)
+                result = dataclasses.replace(result, version=self.version)
         if result.outcome is not Outcome.REFUSED:
             self._tell()
         return result
-
-    def _take(self, push: Push, judgement: Judgement) -> PushResult:
-        gradients = push.gradients
-        if gradients is None:
-            raise AssertionError("A push without gradients was judged.")
-        parameters = self._joined()
-        factor, staleness = judgement.rate_factor, judgement.staleness
-        with self._all_or_failure():
-            if self._options.grads_to_wait == 1:
-                parameters.apply(gradients, factor)
-                applied = [staleness]
-            else:
-                # The rate is the whole update's, so a stale push's factor
-                # is put on its gradients.
-                self._buffer.add(gradients, factor, staleness)
-                full = self._buffer.is_full
-                applied = self._empty_buffer(parameters) if full else []
-            self._books.enter(push, parameters, applied)
-        return PushResult(Outcome.APPLIED, self.version, staleness)
-
-    def _empty_buffer(self, parameters: Parameters) -> list[int]:
-        """Applies the buffer's mean; returns the staleness of its pushes."""
-        parameters.apply(self._buffer.mean(), 1.0)
-        staleness = self._buffer.staleness()
-        self._buffer.clear()
-        return staleness
-
-    @contextlib.contextmanager
-    def _all_or_failure(self) -> Iterator[None]:
-        """After half an update no later answer could be right."""
-        if self._failure is not None:
-            raise RuntimeError(
-                f"shard {self.index} failed in the middle of an update"
-            ) from self._failure
-        try:
-            yield
-        except BaseException as error:
-            self._failure = error
-            raise
 
     def flush(self) -> tuple[int, int]:
         """Applies what `--grads_to_wait` still buffers.
@@ -369,19 +186,17 @@ class Shard:
             The version and the optimizer updates afterwards.
         """
         with self._update_lock:
-            with self._all_or_failure():
-                if len(self._buffer) > 0:
-                    parameters = self._joined()
-                    applied = self._empty_buffer(parameters)
-                    self._books.enter(None, parameters, applied)
-            iterations = self._parameters.iterations if self._parameters else 0
-            return self.version, iterations
+            if self._parameters is None:
+                return self.version, 0
+            self._updates.flush(self._parameters)
+            return self.version, self._parameters.iterations
 
     def finalize(self) -> None:
         """Ends training: with `use_ema`, parameters become their averages."""
         self.flush()
         with self._update_lock:
             if self._parameters is not None and self._initialized:
+                self._log.finalize()
                 self._parameters.finalize()
                 self._books.count_finalized()
 
@@ -405,6 +220,7 @@ class Shard:
                 f"Received: learning_rate={learning_rate}"
             )
         with self._update_lock:
+            self._log.learning_rate(optimizer, learning_rate)
             parameters.set_learning_rate(optimizer, learning_rate)
 
     def progress(self, epoch: int, task: int) -> tuple[bytes, int]:

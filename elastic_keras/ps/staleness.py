@@ -6,6 +6,7 @@ its own lock.
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
 from elastic_keras.config import StalenessOptions
 from elastic_keras.ps.clocks import Clocks
@@ -151,6 +152,11 @@ class Staleness:
                     f"bound={self._bound}"
                 )
 
+    def meet(self, member: int, step: int) -> None:
+        """Takes note of a member's first step, as `may_pull` does."""
+        if self.clocks.knows(member):
+            self.clocks.position(member, step)
+
     def judge(self, member: int, step: int, pull_version: int) -> Judgement:
         """Decides what becomes of a push at the present version.
 
@@ -163,17 +169,19 @@ class Staleness:
         if self._policy == "recompute":
             key = (member, step)
             if staleness > self._bound or self.reserved_for not in (None, key):
-                self._refuse(key)
+                self.refuse(member, step)
                 return Judgement(True, staleness)
         if self._policy == "dampen" and staleness > self._bound:
             factor = max(self._bound, 1) / staleness
             return Judgement(False, staleness, factor)
         return Judgement(False, staleness)
 
-    def _refuse(self, key: tuple[int, int]) -> None:
+    def refuse(self, member: int, step: int) -> None:
+        """Counts a push as refused."""
+        key = (member, step)
         self._refused += 1
         # A reservation for someone who may have gone would never end.
-        if not self.clocks.knows(key[0]):
+        if not self.clocks.knows(member):
             return
         self._refusals[key] = self._refusals.get(key, 0) + 1
         if (
@@ -210,3 +218,35 @@ class Staleness:
             self._max = max(self._max, value)
             self._sum += value
         self._version += len(staleness)
+
+    def to_state(self) -> dict[str, Any]:
+        """Returns everything as lists and ints, in a fixed order."""
+        return {
+            "clocks": self.clocks.to_state(),
+            "version": self._version,
+            "refusals": [[*k, n] for k, n in sorted(self._refusals.items())],
+            "reservations": [list(key) for key in self._reservations],
+            "counts": self._counts,
+            "max": self._max,
+            "sum": self._sum,
+            "refused": self._refused,
+        }
+
+    def restore(self, state: dict[str, Any], *, members: bool) -> None:
+        """Takes over what `to_state` returned.
+
+        Args:
+            state: The state.
+            members: Whether the members and where they stand as well.
+        """
+        self._version = state["version"]
+        self._counts = list(state["counts"])
+        self._max, self._sum = state["max"], state["sum"]
+        self._refused = state["refused"]
+        if not members:
+            return
+        self.clocks.restore(state["clocks"])
+        self._refusals = {
+            (member, step): n for member, step, n in state["refusals"]
+        }
+        self._reservations = [(m, s) for m, s in state["reservations"]]

@@ -239,6 +239,10 @@ class Table:
                 weights = self._records()[:, _ID_WORDS : _ID_WORDS + dim]
                 weights[rows] = constrain(weights[rows], self.spec.constraint)
 
+    def renew_lock(self) -> None:
+        """In a forked process: forgets who held the lock in the other."""
+        self._lock = ReadWriteLock()
+
     def finalize(self) -> None:
         """Replaces weights by their moving averages, if there are any."""
         slot = self._plan.ema_slot

@@ -4,6 +4,7 @@ import logging
 import os
 import pathlib
 import re
+import secrets
 import shutil
 
 from elastic_keras.snapshots.errors import SnapshotError
@@ -34,10 +35,11 @@ class SnapshotFolder:
         Raises:
             OSError: It cannot be made.
         """
-        place = self.path / f".{_name(step)}.new"
-        if place.exists():
+        for left in self.path.glob(".step-*.new"):
             # Of a try that did not come to its end.
-            shutil.rmtree(place)
+            shutil.rmtree(left)
+        # A name of its own: whoever still writes to an older one fails.
+        place = self.path / f".{_name(step)}.{secrets.token_hex(4)}.new"
         place.mkdir(parents=True)
         return place
 

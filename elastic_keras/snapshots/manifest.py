@@ -48,6 +48,10 @@ class ShardEntry:
         learning_rates: Rates that were set by hand: (optimizer, rate).
         dense: File with `values`, `states` and `slot/...`, in routing order.
         tables: One entry for each table of the model.
+        books: File with the ledger, the members and what is buffered; none
+            in a snapshot by an older version.
+        segment: The segment of the shard's journal that continues it; -1 if
+            there is none.
     """
 
     version: int
@@ -55,12 +59,15 @@ class ShardEntry:
     learning_rates: tuple[tuple[int, float], ...]
     dense: FileEntry
     tables: tuple[TableEntry, ...]
+    books: FileEntry | None = None
+    segment: int = -1
 
     @property
     def files(self) -> tuple[FileEntry, ...]:
         """All files of the shard."""
         parts = (part for table in self.tables for part in table.parts)
-        return (self.dense, *parts)
+        books = () if self.books is None else (self.books,)
+        return (self.dense, *books, *parts)
 
     def to_json(self) -> str:
         """Returns the text that a shard answers the master with."""
@@ -160,4 +167,6 @@ def _shard(raw: dict[str, Any]) -> ShardEntry:
             )
             for table in raw["tables"]
         ),
+        books=FileEntry(**raw["books"]) if raw.get("books") else None,
+        segment=raw.get("segment", -1),
     )

@@ -93,19 +93,32 @@ class Snapshot:
         for entry in self._files():
             files.check(self.path, entry)
 
-    def parts(self, table: int, *, slots: bool = False) -> Iterator[Rows]:
+    def check_shard(self, shard: int) -> None:
+        """Checks every byte that a shard wrote.
+
+        Raises:
+            SnapshotError: A file is missing, torn or corrupt.
+        """
+        for entry in self.manifest.shards[shard].files:
+            files.check(self.path, entry)
+
+    def parts(
+        self, table: int, *, slots: bool = False, shard: int | None = None
+    ) -> Iterator[Rows]:
         """Reads a table in parts that fit into memory.
 
         Args:
             table: Position of the table in the signature.
             slots: Whether slots are wanted as well.
+            shard: Only what this shard wrote; `None` for all.
 
         Yields:
             Some tens of MiB at a time, in no particular order of ids; each
             id is there once.
         """
-        for shard in self.manifest.shards:
-            for entry in shard.tables[table].parts:
+        shards = self.manifest.shards
+        for one in shards if shard is None else (shards[shard],):
+            for entry in one.tables[table].parts:
                 names = None if slots else ("ids", "weights")
                 arrays = files.read(self.path, entry, names)
                 yield Rows(

@@ -20,8 +20,9 @@ from elastic_keras.worker.shards import Call, Shards
 from elastic_keras.worker.stats import WorkerStats
 from elastic_keras.worker.values import Pulled, Push
 
-# A pull may wait this long for the slowest worker, in seconds.
-_LONGEST_PULL = 3600.0
+# A pull may wait this long for the slowest worker, and any call for a shard
+# that is started again, in seconds.
+_LONGEST_CALL = 3600.0
 
 
 class PsClient:
@@ -158,7 +159,7 @@ class PsClient:
             )
             for shard in range(self.num_shards)
         ]
-        replies = self._shards.call("Pull", calls, retry_for=_LONGEST_PULL)
+        replies = self._shards.call("Pull", calls, retry_for=_LONGEST_CALL)
         pulled = Pulled(
             rows=self._requests.rows(ids, replies),
             versions=tuple(reply.message.version for reply in replies),
@@ -193,7 +194,7 @@ class PsClient:
             )
             for shard in shards
         ]
-        replies = self._shards.call("Push", calls)
+        replies = self._shards.call("Push", calls, retry_for=_LONGEST_CALL)
         self._stats.add_push(
             time.perf_counter() - start,
             sum(messages.push_bytes(reply.request) for reply in replies),
@@ -229,7 +230,8 @@ class PsClient:
             Call(shard, lambda _, request=request: request)  # type: ignore[misc]
             for shard, request in enumerate(requests)
         ]
-        return [reply.message for reply in self._shards.call(method, calls)]
+        replies = self._shards.call(method, calls, retry_for=_LONGEST_CALL)
+        return [reply.message for reply in replies]
 
 
 def _positions(bitmap: bytes) -> frozenset[int]:

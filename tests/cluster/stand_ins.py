@@ -105,7 +105,8 @@ class MasterServicer(Servicer):
         if "endless" in self._scenario:
             return False
         runs = 2 if "restart" in self._scenario else 1
-        return _runs(self._job_dir, "worker-0") >= runs
+        name = "ps-1" if "shot" in self._scenario else "worker-0"
+        return _runs(self._job_dir, name) >= runs
 
 
 def _runs(job_dir, name):
@@ -156,6 +157,8 @@ def main():
     if role == "ps":
         if "shardless" in scenario and index == "1":
             sys.exit(exits.CRASH)
+        if "shot" in scenario and index == "1" and _runs(job_dir, name) == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
         address = config.ps_addresses[int(index)]
         asyncio.run(_serve(Servicer(), SHARD, address))
     asyncio.run(_serve_master(job_dir, scenario, config.master_address))

@@ -136,10 +136,28 @@ def test_workers_that_keep_crashing_end_the_job(tmp_path):
     assert "RuntimeError: a crash" in outcome.error
 
 
-def test_dead_shard_ends_the_job(tmp_path):
-    outcome, _ = _run("endless-shardless", tmp_path)
+def test_dead_shard_without_a_journal_ends_the_job(tmp_path):
+    outcome, _ = _run(
+        "endless-shardless", tmp_path, training_data="x", journal=False
+    )
     assert (outcome.status, outcome.exit_code) == ("failed", 1)
     assert outcome.error.startswith("ps-1 ended with exit code 70")
+
+
+def test_killed_shard_is_started_again(tmp_path):
+    outcome, _ = _run("restart-shot", tmp_path, training_data="x")
+    assert outcome.status == "succeeded"
+    restarts = json.loads((tmp_path / "job" / "restarts.json").read_text())
+    assert restarts["ps"] == 1
+    pids = (tmp_path / "job" / "ps-1.pids").read_text().split()
+    assert len(pids) == len(set(pids)) == 2
+
+
+def test_shards_that_keep_dying_end_the_job(tmp_path):
+    outcome, _ = _run("endless-shardless", tmp_path)
+    assert (outcome.status, outcome.exit_code) == ("failed", 1)
+    assert "makes no progress" in outcome.error
+    assert "ps-1 ended with exit code 70" in outcome.error
 
 
 @pytest.mark.parametrize(

@@ -71,10 +71,7 @@ class StandInWorker:
         self._step = 0
         self._granted = 0
         self._calls = 0
-        training = job.config.training
-        self._counts_steps = bool(
-            training.evaluation_steps or training.max_steps
-        )
+        self._counts_steps = job.config.counts_steps
 
     async def run(self):
         await self.job.sample()

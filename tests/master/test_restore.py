@@ -14,6 +14,7 @@ from elastic_keras.master import state_file
 from elastic_keras.master.side_tasks import wait_until
 from elastic_keras.master.states import MetricSum
 from elastic_keras.master.tasks import TrainingTasks
+from elastic_keras.master.work import Counts
 from tests.master.stand_in_shards import StandInShards
 from tests.master.stand_ins import (
     Habits,
@@ -71,6 +72,12 @@ async def _die(job):
 
     async with job.keeper._lock:
         job.keeper._save = nothing
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    while others:
+        # Again: `asyncio.wait_for` may swallow a cancellation.
+        for task in others:
+            task.cancel()
+        _, others = await asyncio.wait(others, timeout=0.05)
 
 
 def _result(folder):
@@ -179,7 +186,7 @@ def test_other_data_is_refused(tmp_path):
     kept = (tmp_path / state_file.NAME).read_text()
     _, code = _live(tmp_path, shards, training=(4, 3, 5, 1, 8))
     assert code == 2
-    assert "--init_from" in _result(tmp_path)["error"]
+    assert "not those that the job began with" in _result(tmp_path)["error"]
     # The first data's master may still go on.
     former, now = json.loads(kept), state_file.read(tmp_path)
     assert now["flow"] == json.loads(former["state"])["flow"]
@@ -216,9 +223,10 @@ def test_a_snapshot_that_cannot_be_written_ends_no_training(tmp_path):
 
     code, trouble, job = asyncio.run(main())
     assert code == 0
-    assert trouble == (
-        "No snapshot at step 2: [Errno 28] No space left on device"
-    )
+    assert trouble in [
+        f"No snapshot at step {step}: [Errno 28] No space left on device"
+        for step in (2, 4)
+    ]
     assert job.status().message == ""
     assert len(list((tmp_path / "snapshots").glob("step-*"))) >= 1
 
@@ -253,10 +261,12 @@ def test_snapshots_by_time_are_cut_at_one_ledger(tmp_path):
 
 @given(
     counts=st.lists(st.integers(1, 5), min_size=1, max_size=6),
-    order=st.randoms(use_true_random=False),
+    order=st.integers(0, 10**6),
     shuffle=st.booleans(),
 )
 def test_tasks_restored_from_any_prefix(counts, order, shuffle):
+    order = random.Random(order)
+
     def make():
         made = TrainingTasks(
             ranges(*counts),
@@ -268,12 +278,12 @@ def test_tasks_restored_from_any_prefix(counts, order, shuffle):
         made.allow(2)
         return made
 
-    tasks, done, resumed = make(), [], False
+    tasks, done = make(), []
     while (lease := tasks.take(0)) is not None:
         chance = order.random()
         if chance < 0.2:
             state = json.loads(json.dumps(tasks.to_state()))
-            tasks, resumed = make(), True
+            tasks = make()
             tasks.restore(state, -1)
             assert set(tasks.undone()).isdisjoint(done)
             continue
@@ -290,12 +300,9 @@ def test_tasks_restored_from_any_prefix(counts, order, shuffle):
     assert tasks.counts().records == 3 * sum(counts)
     assert tasks.epochs_done == 3
     assert tasks.undone() == []
-    assert resumed or done == everything or shuffle or len(counts) > 1
 
 
 def _counts(lease):
-    from elastic_keras.master.work import Counts
-
     return Counts(records=lease.item.range.count)
 
 

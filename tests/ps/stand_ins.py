@@ -83,7 +83,7 @@ def read(shard: Shard):
         {n: s.tolist() for n, s in parameters.dense.slots().items()},
         exports,
         shard._books._ledger.to_state(),
-        len(shard._buffer),
+        shard._updates.buffer.to_state()[0],
         # The memory in use depends on what the kernel has paged in.
         dataclasses.replace(
             shard.report(), nbytes=0, tables=(), pulled_bytes=0

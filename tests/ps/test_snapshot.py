@@ -109,7 +109,7 @@ class _Job:
         folder = SnapshotFolder(job_dir)
         step = self.shards[0].report().iterations
         place = folder.begin(step)
-        entries = [shard.snapshot(place)[1] for shard in self.shards]
+        entries = [shard.cut(place).entry() for shard in self.shards]
         config = json.loads(JobConfig().to_json())
         manifest = Manifest("j", step, 1, _MODEL, config, tuple(entries))
         return Snapshot(folder.commit(place, manifest))
@@ -200,7 +200,7 @@ def test_large_tables_are_written_in_parts(tmp_path, monkeypatch):
 def test_there_is_nothing_to_write_before_the_first_values(tmp_path):
     shard = Shard(0, 1, StalenessOptions())
     with pytest.raises(NotReadyError):
-        shard.snapshot(tmp_path)
+        shard.cut(tmp_path)
 
 
 def test_another_model_cannot_be_restored(tmp_path):

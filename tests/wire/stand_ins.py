@@ -99,6 +99,18 @@ class ShardStandIn:
         """Answers with the name that it was given."""
         return ps_pb2.SnapshotReply(shard=request.folder)
 
+    async def Cut(self, request):  # noqa: N802
+        """Answers with an empty message."""
+        return ps_pb2.CutReply()
+
+    async def AwaitSnapshot(self, request):  # noqa: N802
+        """Answers with the name that it was given."""
+        return ps_pb2.SnapshotReply(shard=request.folder)
+
+    async def CommitSnapshot(self, request):  # noqa: N802
+        """Answers with an empty message."""
+        return tensor_pb2.Empty()
+
     async def GetStatus(self, request):  # noqa: N802
         """Waits for `Finalize`."""
         self.waiting += 1

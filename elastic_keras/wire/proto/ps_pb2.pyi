@@ -222,6 +222,42 @@ class SnapshotReply(_message.Message):
     signature: str
     def __init__(self, shard: _Optional[str] = ..., signature: _Optional[str] = ...) -> None: ...
 
+class CutRequest(_message.Message):
+    __slots__ = ("folder",)
+    FOLDER_FIELD_NUMBER: _ClassVar[int]
+    folder: str
+    def __init__(self, folder: _Optional[str] = ...) -> None: ...
+
+class CutReply(_message.Message):
+    __slots__ = ("version", "iterations", "batches", "examples", "ledger_crc32c", "pause_seconds", "segment")
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    ITERATIONS_FIELD_NUMBER: _ClassVar[int]
+    BATCHES_FIELD_NUMBER: _ClassVar[int]
+    EXAMPLES_FIELD_NUMBER: _ClassVar[int]
+    LEDGER_CRC32C_FIELD_NUMBER: _ClassVar[int]
+    PAUSE_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    SEGMENT_FIELD_NUMBER: _ClassVar[int]
+    version: int
+    iterations: int
+    batches: int
+    examples: int
+    ledger_crc32c: int
+    pause_seconds: float
+    segment: int
+    def __init__(self, version: _Optional[int] = ..., iterations: _Optional[int] = ..., batches: _Optional[int] = ..., examples: _Optional[int] = ..., ledger_crc32c: _Optional[int] = ..., pause_seconds: _Optional[float] = ..., segment: _Optional[int] = ...) -> None: ...
+
+class AwaitSnapshotRequest(_message.Message):
+    __slots__ = ("folder",)
+    FOLDER_FIELD_NUMBER: _ClassVar[int]
+    folder: str
+    def __init__(self, folder: _Optional[str] = ...) -> None: ...
+
+class CommitSnapshotRequest(_message.Message):
+    __slots__ = ("segment",)
+    SEGMENT_FIELD_NUMBER: _ClassVar[int]
+    segment: int
+    def __init__(self, segment: _Optional[int] = ...) -> None: ...
+
 class TableStatus(_message.Message):
     __slots__ = ("name", "rows", "bytes")
     NAME_FIELD_NUMBER: _ClassVar[int]
@@ -233,7 +269,7 @@ class TableStatus(_message.Message):
     def __init__(self, name: _Optional[str] = ..., rows: _Optional[int] = ..., bytes: _Optional[int] = ...) -> None: ...
 
 class ShardStatus(_message.Message):
-    __slots__ = ("shard", "version", "iterations", "rows", "bytes", "tables", "staleness_counts", "staleness_max", "staleness_sum", "examples_by_epoch", "batches", "refused_pushes", "nonfinite_pushes", "nonfinite_examples", "duplicate_pushes", "waiting_pulls", "members_number", "learning_rate", "signature_sha256", "pulled_bytes", "pushed_bytes", "uses_ema")
+    __slots__ = ("shard", "version", "iterations", "rows", "bytes", "tables", "staleness_counts", "staleness_max", "staleness_sum", "examples_by_epoch", "batches", "refused_pushes", "nonfinite_pushes", "nonfinite_examples", "duplicate_pushes", "waiting_pulls", "members_number", "learning_rate", "signature_sha256", "pulled_bytes", "pushed_bytes", "journal_bytes", "journal_error", "replayed_pushes", "restore_loss", "uses_ema")
     class ExamplesByEpochEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -262,6 +298,10 @@ class ShardStatus(_message.Message):
     SIGNATURE_SHA256_FIELD_NUMBER: _ClassVar[int]
     PULLED_BYTES_FIELD_NUMBER: _ClassVar[int]
     PUSHED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    JOURNAL_BYTES_FIELD_NUMBER: _ClassVar[int]
+    JOURNAL_ERROR_FIELD_NUMBER: _ClassVar[int]
+    REPLAYED_PUSHES_FIELD_NUMBER: _ClassVar[int]
+    RESTORE_LOSS_FIELD_NUMBER: _ClassVar[int]
     USES_EMA_FIELD_NUMBER: _ClassVar[int]
     shard: int
     version: int
@@ -284,5 +324,9 @@ class ShardStatus(_message.Message):
     signature_sha256: str
     pulled_bytes: int
     pushed_bytes: int
+    journal_bytes: int
+    journal_error: str
+    replayed_pushes: int
+    restore_loss: str
     uses_ema: bool
-    def __init__(self, shard: _Optional[int] = ..., version: _Optional[int] = ..., iterations: _Optional[int] = ..., rows: _Optional[int] = ..., bytes: _Optional[int] = ..., tables: _Optional[_Iterable[_Union[TableStatus, _Mapping]]] = ..., staleness_counts: _Optional[_Iterable[int]] = ..., staleness_max: _Optional[int] = ..., staleness_sum: _Optional[float] = ..., examples_by_epoch: _Optional[_Mapping[int, int]] = ..., batches: _Optional[int] = ..., refused_pushes: _Optional[int] = ..., nonfinite_pushes: _Optional[int] = ..., nonfinite_examples: _Optional[int] = ..., duplicate_pushes: _Optional[int] = ..., waiting_pulls: _Optional[int] = ..., members_number: _Optional[int] = ..., learning_rate: _Optional[float] = ..., signature_sha256: _Optional[str] = ..., pulled_bytes: _Optional[int] = ..., pushed_bytes: _Optional[int] = ..., uses_ema: bool = ...) -> None: ...
+    def __init__(self, shard: _Optional[int] = ..., version: _Optional[int] = ..., iterations: _Optional[int] = ..., rows: _Optional[int] = ..., bytes: _Optional[int] = ..., tables: _Optional[_Iterable[_Union[TableStatus, _Mapping]]] = ..., staleness_counts: _Optional[_Iterable[int]] = ..., staleness_max: _Optional[int] = ..., staleness_sum: _Optional[float] = ..., examples_by_epoch: _Optional[_Mapping[int, int]] = ..., batches: _Optional[int] = ..., refused_pushes: _Optional[int] = ..., nonfinite_pushes: _Optional[int] = ..., nonfinite_examples: _Optional[int] = ..., duplicate_pushes: _Optional[int] = ..., waiting_pulls: _Optional[int] = ..., members_number: _Optional[int] = ..., learning_rate: _Optional[float] = ..., signature_sha256: _Optional[str] = ..., pulled_bytes: _Optional[int] = ..., pushed_bytes: _Optional[int] = ..., journal_bytes: _Optional[int] = ..., journal_error: _Optional[str] = ..., replayed_pushes: _Optional[int] = ..., restore_loss: _Optional[str] = ..., uses_ema: bool = ...) -> None: ...
