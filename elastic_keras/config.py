@@ -322,7 +322,8 @@ class ClusterOptions(_Checked):
     )
     heartbeat_secs: float = option(
         1.0,
-        "Pause between heartbeats; a silent worker is lost after 10.",
+        "Pause between heartbeats; a worker that misses 10 of them, for 2 "
+        "seconds at least, is lost.",
         unit="seconds",
         minimum=0.05,
     )

@@ -45,7 +45,9 @@ from elastic_keras.zoo.errors import UserCodeError, user_traceback
 _LOGGER = logging.getLogger(__name__)
 _STATUS_SECONDS = 0.25
 _LAST_WORDS_SECONDS = 2.0
-_LEAST_DEADLINE = 10.0
+# Heartbeats that a lost worker has missed.
+_MISSED = 10
+_LEAST_SILENCE = 2.0
 _NUMBERS_BITS = 40
 
 
@@ -96,7 +98,7 @@ class Job:
         if former is not None:
             self.planned_for = former["planned_for"]
         evaluates = bool(config.data.validation_data)
-        silence = max(_LEAST_DEADLINE, 5 * cluster.heartbeat_secs)
+        silence = max(_LEAST_SILENCE, _MISSED * cluster.heartbeat_secs)
         self.membership = Membership(silence, first)
         self._announcer = Announcer(self.membership, shards, self._changes)
         self.dispatch = Dispatch(

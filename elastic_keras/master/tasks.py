@@ -55,6 +55,8 @@ class TrainingTasks:
         self._order: Iterator[WorkItem] = iter(())
         self._unstarted = 0
         self._dropped = False
+        # Tasks in the order that a former master had begun.
+        self._restored = 0
         # Tasks of each begun epoch that are not done.
         self._left: dict[int, int] = {}
         self._counts: dict[int, Counts] = collections.defaultdict(Counts)
@@ -111,6 +113,9 @@ class TrainingTasks:
             The lease, or `None` where no task may be handed out now.
         """
         if first:
+            # Those of a former master's may still be far down the order.
+            while self._restored:
+                self._refill()
             lease = self._queue.take(
                 worker, lambda item: (item.epoch, item.task) in first
             )
@@ -163,7 +168,7 @@ class TrainingTasks:
         """Hands nothing out any more: the job ends before its last epoch."""
         self._dropped = True
         self._order = iter(())
-        self._unstarted = 0
+        self._unstarted = self._restored = 0
         self._forget_dropped()
 
     def epoch_done(self, epoch: int) -> bool:
@@ -239,7 +244,7 @@ class TrainingTasks:
             if self._left[epoch]:
                 self._done[epoch] = done
                 orders.append(self._resumed(epoch, done))
-        self._unstarted = sum(self._left.values())
+        self._unstarted = self._restored = sum(self._left.values())
         self._order = itertools.chain.from_iterable(orders)
 
     def _check(self, state: Mapping[str, Any]) -> None:
@@ -278,6 +283,7 @@ class TrainingTasks:
             item = next(self._order, None)
         if item is not None:
             self._unstarted -= 1
+            self._restored = max(0, self._restored - 1)
             self._queue.add([item])
 
     def _may_begin(self) -> bool:

@@ -302,6 +302,41 @@ def test_tasks_restored_from_any_prefix(counts, order, shuffle):
     assert tasks.undone() == []
 
 
+def test_tasks_that_come_first_are_found_wherever_they_are():
+    def make():
+        return TrainingTasks(
+            ranges(1, 1, 1, 1),
+            num_epochs=1,
+            seed=0,
+            shuffle=False,
+            leases=iter(range(99)),
+        )
+
+    tasks = make()
+    tasks.allow(0)
+    for _ in range(4):
+        tasks.take(0)
+    state, tasks = tasks.to_state(), make()
+    tasks.restore(state, 0)
+    assert tasks.waiting == 4
+    assert tasks.take(0, first=[(0, 2)]).item.task == 2
+    assert tasks.waiting == 3
+    assert [tasks.take(0).item.task for _ in range(3)] == [0, 1, 3]
+    assert tasks.take(0) is None
+
+
+@pytest.mark.parametrize(
+    ("heartbeat", "silence"), [(1.0, 10.0), (0.2, 2.0), (0.05, 2.0)]
+)
+def test_a_worker_that_misses_ten_heartbeats_is_lost(
+    tmp_path, heartbeat, silence
+):
+    job = make_job(tmp_path, StandInShards(), heartbeat_secs=heartbeat)
+    job.membership.join(0, 0.0, has_callbacks=False)
+    assert not job.membership.expired(silence - 0.01)
+    assert job.membership.expired(silence + 0.01)
+
+
 def _counts(lease):
     return Counts(records=lease.item.range.count)
 
