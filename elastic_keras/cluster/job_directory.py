@@ -72,8 +72,11 @@ class JobDirectory:
         self.token.unlink(missing_ok=True)
 
     @contextlib.contextmanager
-    def locked(self) -> Iterator[int]:
+    def locked(self, patience: float = _LOCK_SECONDS) -> Iterator[int]:
         """Holds the directory for one launcher and its processes.
+
+        Args:
+            patience: Seconds to wait for those of another one.
 
         Yields:
             A file descriptor: a process that inherits it holds the directory
@@ -83,7 +86,7 @@ class JobDirectory:
             ConfigError: Processes of another launcher are still there.
         """
         with open(self.path / ".lock", "w") as file:
-            gives_up = time.monotonic() + _LOCK_SECONDS
+            gives_up = time.monotonic() + patience
             while True:
                 try:
                     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -111,6 +111,11 @@ class RunningJob:
         self._process.communicate()
         psutil.wait_procs(everyone, timeout=60)
 
+    def end_launcher(self, number: int) -> None:
+        """Sends the launcher a signal, and waits for its end alone."""
+        self._process.send_signal(number)
+        self._process.wait(_PATIENCE)
+
     def succeeded(self) -> dict:
         """Waits for the end; returns the result of a job that succeeded."""
         try:

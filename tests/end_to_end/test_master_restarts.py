@@ -1,6 +1,7 @@
 """Real jobs whose master is killed, and jobs that are killed whole."""
 
 import json
+import signal
 
 import numpy as np
 import pytest
@@ -169,3 +170,27 @@ def test_workers_come_and_go_while_the_job_trains(tmp_path, data):
     )
     assert over.code == 2
     assert "The job is not running" in over.err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_a_job_whose_launcher_ends_goes_on_at_once(tmp_path, data, how):
+    """Processes of the former launcher may be leaving at that moment."""
+    job_dir = tmp_path / "job"
+    job = RunningJob(
+        job_dir,
+        f"--training_data={data}",
+        "--num_workers=2",
+        "--num_ps=2",
+        "--max_staleness=1",
+        "--num_epochs=20",
+        "--evaluation_steps=200",
+        f"--validation_data={data}",
+    )
+    job.until_trained(3000)
+    job.end_launcher(how)
+    result = RunningJob(job_dir, "--num_workers=1", model="").succeeded()
+    assert result["records_trained"] == 20_000
+    assert result["steps"] == 20 * 63
+    steps = [each["step"] for each in result["evaluations"]]
+    assert steps == [*range(200, 1260, 200), 1260]
