@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
-from elastic_keras.config import ConfigError, JobConfig
+from elastic_keras.config import JobConfig
 from elastic_keras.master import (
     describe,
     end_checks,
@@ -25,7 +25,7 @@ from elastic_keras.master.keeper import Keeper
 from elastic_keras.master.member_gate import MemberGate
 from elastic_keras.master.membership import Membership
 from elastic_keras.master.monitor import Monitor
-from elastic_keras.master.outcome import JobEnd, failed
+from elastic_keras.master.outcome import JobEnd, failed, outcome_of
 from elastic_keras.master.paces import Paces
 from elastic_keras.master.ranges import JobRanges
 from elastic_keras.master.reading import ReadingFlow
@@ -40,7 +40,6 @@ from elastic_keras.master.steps import StepBudget
 from elastic_keras.master.threads import in_thread
 from elastic_keras.wire.errors import RpcError
 from elastic_keras.wire.proto import master_pb2
-from elastic_keras.zoo.errors import UserCodeError, user_traceback
 
 _LOGGER = logging.getLogger(__name__)
 _STATUS_SECONDS = 0.25
@@ -239,7 +238,7 @@ class Job:
         work.cancel()
         ended.cancel()
         outcome = (await asyncio.gather(work, return_exceptions=True))[0]
-        self.outcome = self._judge(outcome)
+        self.outcome = self.dispatch.end or outcome_of(outcome)
         self.snapshots.close()
         await self.keeper.close()
         await self._leave_result()
@@ -375,22 +374,6 @@ class Job:
         if self.config.monitoring.projector_tables:
             # Before the job is over: the launcher ends this process then.
             await in_thread(lambda: show_tables(self, path))
-
-    def _judge(self, outcome: BaseException | None) -> JobEnd:
-        if self.dispatch.end is not None:
-            return self.dispatch.end
-        if outcome is None:
-            return JobEnd("succeeded", "", 0)
-        if isinstance(outcome, JobEnd):
-            return outcome
-        if isinstance(outcome, ConfigError):
-            return failed(str(outcome), 2)
-        if isinstance(outcome, UserCodeError):
-            return failed(outcome.traceback_text)
-        if isinstance(outcome, RpcError):
-            return failed(f"A shard refused the master: {outcome}")
-        _LOGGER.error("The master failed", exc_info=outcome)
-        return failed(user_traceback(outcome))
 
     async def _leave_result(self) -> None:
         """Writes result.json, then tells everyone."""
