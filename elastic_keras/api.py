@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from elastic_keras import preflight, trained
+from elastic_keras import preflight, resuming, trained
 from elastic_keras.cluster import exits
 from elastic_keras.cluster.launcher import JobOutcome
 from elastic_keras.cluster.local import LocalLauncher
@@ -147,7 +147,7 @@ def train(
         elastic_keras.config.ConfigError: No such file. Received: ...
     """
     values = _plain({**options, "training_data": training_data})
-    config = JobConfig.from_options(**{**_model_options(model), **values})
+    config = resuming.training_config({**_model_options(model), **values})
     outcome = run_training(config)
     _raise_unless_succeeded(outcome)
     return Result.load(outcome.job_dir)
@@ -277,6 +277,15 @@ def run_training(config: JobConfig) -> JobOutcome:
     Raises:
         ConfigError: The job cannot start.
     """
+    if resuming.is_finished(config):
+        job_dir = os.path.abspath(config.cluster.job_dir)
+        print(
+            "elastic_keras: This training is finished. To train further, "
+            "begin another job with --restore_from. "
+            f"Received: job_dir={config.cluster.job_dir!r}",
+            file=sys.stderr,
+        )
+        return JobOutcome(job_dir, "succeeded")
     preflight.check(config)
     for line in preflight.warnings(config):
         print(f"elastic_keras: warning: {line}", file=sys.stderr)

@@ -13,7 +13,7 @@ from absl import flags
 
 from elastic_keras._version import __version__
 from elastic_keras.cluster import exits
-from elastic_keras.config import ConfigError, JobConfig, all_options
+from elastic_keras.config import ConfigError, all_options
 from elastic_keras.help_text import JOB_COMMANDS, command_help, overview
 
 if TYPE_CHECKING:
@@ -70,8 +70,9 @@ def _train(given: Sequence[str]) -> int:
         return exits.DONE
     # Here, so that help and version answer at once.
     from elastic_keras.api import run_training
+    from elastic_keras.resuming import training_config
 
-    return _ended(run_training(JobConfig.from_options(**values)))
+    return _ended(run_training(training_config(values)))
 
 
 def _read(command: str, given: Sequence[str]) -> int:
@@ -125,6 +126,18 @@ def _status(given: Sequence[str]) -> int:
     return run(given, _parse)
 
 
+def _scale(given: Sequence[str]) -> int:
+    from elastic_keras.commands.scale import run
+
+    return run(given, _parse)
+
+
+def _snapshots(given: Sequence[str]) -> int:
+    from elastic_keras.commands.snapshots import run
+
+    return run(given, _parse)
+
+
 def _inspect(given: Sequence[str]) -> int:
     from elastic_keras.commands.inspect import run
 
@@ -160,12 +173,14 @@ COMMANDS: dict[str, Command] = {
     "predict": Command("Predict with a trained model.", _predict),
     "export": Command("Export a trained model to serve it.", _export),
     "status": Command("Watch a running job.", _status),
+    "scale": Command("Give a running job more or fewer workers.", _scale),
+    "snapshots": Command("List, verify or show snapshots.", _snapshots),
     "inspect": Command("Look into a trained model's tables.", _inspect),
     "zoo": Command("List modules, write a new one, or check one.", _zoo),
     "help": Command("Show this, or the help of a command.", _help),
     "version": Command("Show versions.", _version),
 }
-_WITH_HELP = ("status", "inspect", "zoo")
+_WITH_HELP = ("status", "scale", "snapshots", "inspect", "zoo")
 _ALIASES = dict.fromkeys(("--help", "-h", "-help", "--helpfull"), "help") | {
     "--version": "version"
 }

@@ -360,7 +360,8 @@ class ClusterOptions(_Checked):
     )
     heartbeat_secs: float = option(
         1.0,
-        "Pause between heartbeats; a silent worker is lost after 10.",
+        "Pause between heartbeats; a worker that misses 10 of them, for 2 "
+        "seconds at least, is lost.",
         unit="seconds",
         minimum=0.05,
     )
@@ -384,12 +385,34 @@ class SnapshotOptions(_Checked):
         "that dies comes back with all of them.",
         commands=_TRAINING,
     )
-
+    snapshot_steps: int = option(
+        0,
+        "Steps between snapshots; 0 takes none by steps. The end of training "
+        "always leaves one.",
+        unit="steps",
+        minimum=0,
+        commands=_TRAINING,
+    )
+    snapshot_secs: float = option(
+        0.0,
+        "Pause between snapshots; 0 takes none by time.",
+        unit="seconds",
+        minimum=0,
+        commands=_TRAINING,
+    )
+    keep_snapshots: int = option(
+        3,
+        "Snapshots that stay, the newest ones; 0 keeps all.",
+        unit="snapshots",
+        minimum=0,
+        commands=_TRAINING,
+    )
     restore_from: str = option(
         "",
         "A snapshot, an export, or another job's directory, to read in place "
-        "of the newest snapshot of --job_dir.",
-        commands=("evaluate", "predict", "export"),
+        "of the newest snapshot of --job_dir. A training goes on where a "
+        "snapshot was taken.",
+        commands=("train", "evaluate", "predict", "export"),
     )
 
 
@@ -511,6 +534,16 @@ class JobConfig:
                     f"ps_addresses={self.ps_addresses!r}, "
                     f"export_dir={self.export_dir!r}"
                 )
+
+    @property
+    def counts_steps(self) -> bool:
+        """Whether the master grants steps before they start."""
+        return bool(
+            self.training.evaluation_steps
+            or self.training.max_steps
+            or self.snapshots.snapshot_steps
+            or self.snapshots.snapshot_secs
+        )
 
     @property
     def command(self) -> str:

@@ -83,7 +83,7 @@ def known_flags() -> set[str]:
         text = script.read_text()
         known.update(re.findall(r'flags\.DEFINE_\w+\(\s*"(\w+)"', text))
         known.update(re.findall(r'add_argument\(\s*"--([a-z_]+)"', text))
-    for command in ("status", "inspect"):
+    for command in ("status", "inspect", "scale"):
         text = io.StringIO()
         with contextlib.redirect_stdout(text):
             assert cli.main([command, "--help"]) == 0

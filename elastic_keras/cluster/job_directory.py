@@ -1,14 +1,21 @@
 """The folder in which a job leaves everything."""
 
+import contextlib
 import datetime
+import fcntl
 import json
 import os
 import pathlib
+import time
+from collections.abc import Iterator
 from typing import Any
 
 from elastic_keras.config import ConfigError, JobConfig
 
 _DEFAULT_ROOT = "runs"
+# The lifeline ends processes within this time of their launcher's end.
+_LOCK_SECONDS = 10.0
+_LOCK_PAUSE = 0.1
 
 
 class JobDirectory:
@@ -64,6 +71,40 @@ class JobDirectory:
         """Removes the token of a job that is over."""
         self.token.unlink(missing_ok=True)
 
+    @contextlib.contextmanager
+    def locked(self, patience: float = _LOCK_SECONDS) -> Iterator[int]:
+        """Holds the directory for one launcher and its processes.
+
+        Args:
+            patience: Seconds to wait for those of another one.
+
+        Yields:
+            A file descriptor: a process that inherits it holds the directory
+            as well, whatever becomes of the launcher.
+
+        Raises:
+            ConfigError: Processes of another launcher are still there.
+        """
+        with open(self.path / ".lock", "w") as file:
+            gives_up = time.monotonic() + patience
+            while True:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError as error:
+                    if time.monotonic() > gives_up:
+                        raise ConfigError(
+                            "The job is running. "
+                            f"Received: job_dir={str(self.path)!r}"
+                        ) from error
+                    time.sleep(_LOCK_PAUSE)
+            yield file.fileno()
+
+    def forget_end(self) -> None:
+        """Removes what a job left that is to go on."""
+        self.result.unlink(missing_ok=True)
+        self.remove_token()
+
     def write_config(self, config: JobConfig) -> None:
         """Writes config.json, from which each process reads its job."""
         self._write("config.json", config.to_json())
@@ -96,6 +137,7 @@ def make_job_directory(config: JobConfig) -> JobDirectory:
 
     Args:
         config: `--job_dir`, or a new folder under runs/ where it is empty.
+            With a `job_id` it is the folder of a job that goes on.
 
     Raises:
         ConfigError: It cannot be written, or holds something already.
@@ -103,12 +145,12 @@ def make_job_directory(config: JobConfig) -> JobDirectory:
     path = config.cluster.job_dir or _new_name(config)
     try:
         os.makedirs(path, exist_ok=True)
-        if os.listdir(path):
+        if os.listdir(path) and not config.job_id:
             raise ConfigError(
                 "The job directory holds another job already; name a new or "
                 f"an empty one. Received: job_dir={path!r}"
             )
-        os.makedirs(os.path.join(path, "logs"))
+        os.makedirs(os.path.join(path, "logs"), exist_ok=True)
     except OSError as error:
         raise ConfigError(
             f"The job directory cannot be written: {error.strerror}. "

@@ -15,6 +15,7 @@ _FINAL = ("succeeded", "failed", "stopped")
 # A first start may have to compile the shards' kernels.
 _READY_SECONDS = 300.0
 _TELL_SECONDS = 3.0
+_RESTART_SECONDS = 60.0
 
 _MASTER = master_pb2.DESCRIPTOR.services_by_name["Master"]
 _SHARD = ps_pb2.DESCRIPTOR.services_by_name["ParameterServer"]
@@ -72,7 +73,8 @@ class JobWatch:
             pid: Its process id: the news may come after its successor.
         """
         request = master_pb2.LeaveRequest(index=index, pid=pid)
-        self._tell("Leave", request)
+        # A master that is started again counts on its workers.
+        self._tell("Leave", request, _RESTART_SECONDS)
 
     def close(self) -> None:
         """Ends all calls."""
@@ -80,7 +82,9 @@ class JobWatch:
         for client in (self._master, *self._shards):
             client.close()
 
-    def _tell(self, method: str, request: Message) -> None:
+    def _tell(
+        self, method: str, request: Message, patience: float = _TELL_SECONDS
+    ) -> None:
         """Calls the master from a thread of its own, and lets it be."""
 
         def call() -> None:
@@ -90,7 +94,7 @@ class JobWatch:
                     method,
                     request,
                     timeout=_TELL_SECONDS,
-                    retry_for=_TELL_SECONDS,
+                    retry_for=patience,
                 )
 
         threading.Thread(target=call, daemon=True).start()

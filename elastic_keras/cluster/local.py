@@ -1,5 +1,6 @@
 """The launcher of jobs whose processes all run on this host."""
 
+import contextlib
 import dataclasses
 import os
 import pathlib
@@ -63,14 +64,17 @@ class LocalLauncher(Launcher):
         on_directory: DirectoryObserver | None = None,
     ) -> JobOutcome:
         """See `Launcher.run`."""
-        with local_addresses(config) as addresses:
+        with contextlib.ExitStack() as stack:
+            addresses = stack.enter_context(local_addresses(config))
+            directory = make_job_directory(config)
+            lock = stack.enter_context(directory.locked())
+            directory.forget_end()
             config = dataclasses.replace(
                 config,
-                job_id=secrets.token_hex(8),
+                job_id=config.job_id or secrets.token_hex(8),
                 master_address=addresses.master,
                 ps_addresses=addresses.shards,
             )
-            directory = make_job_directory(config)
             directory.write_config(config)
             if on_directory is not None:
                 on_directory(str(directory.path))
@@ -88,6 +92,7 @@ class LocalLauncher(Launcher):
                     self._command_of(role, index, directory.path),
                     environment,
                     directory.log(name),
+                    (lock,),
                 )
 
             supervisor = Supervisor(
@@ -97,6 +102,9 @@ class LocalLauncher(Launcher):
                 self._make_restarts(),
                 observer,
                 lambda role: role in restartable(config),
+                lambda count: directory.write_config(
+                    config.with_options(num_workers=count)
+                ),
             )
             roles = {
                 "ps": config.cluster.num_ps,
@@ -104,18 +112,16 @@ class LocalLauncher(Launcher):
                 "worker": config.cluster.num_workers,
             }
             directory.write_token(token)
-            try:
-                with signals.forwarded(supervisor.interrupt):
-                    return supervisor.run(roles)
-            finally:
-                directory.remove_token()
+            stack.callback(directory.remove_token)
+            stack.enter_context(signals.forwarded(supervisor.interrupt))
+            return supervisor.run(roles)
 
 
 def restartable(config: JobConfig) -> tuple[str, ...]:
     """Returns the roles whose processes lose nothing when they are killed."""
     if config.command == "train" and not config.snapshots.journal:
-        return ("worker",)
-    return ("worker", "ps")
+        return ("worker", "master")
+    return ("worker", "ps", "master")
 
 
 def process_environment(

@@ -23,6 +23,7 @@ class Process:
         command: Program and arguments.
         environment: Its whole environment.
         log: File that gets its output; a restart continues it.
+        inherited: File descriptors that it keeps open.
     """
 
     def __init__(
@@ -32,6 +33,7 @@ class Process:
         command: Sequence[str],
         environment: Mapping[str, str],
         log: pathlib.Path,
+        inherited: Sequence[int] = (),
     ) -> None:
         self.role = role
         self.index = index
@@ -47,6 +49,7 @@ class Process:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                pass_fds=tuple(inherited),
             )
 
     @property

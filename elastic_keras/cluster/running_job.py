@@ -82,6 +82,34 @@ class RunningJob:
                 )
             self._pause(_PAUSE)
 
+    def scale(self, num_workers: int) -> None:
+        """Says how many workers the job is to have.
+
+        Args:
+            num_workers: At least 1.
+
+        Raises:
+            ConfigError: The job does not run, or its master does not answer.
+        """
+        if not self._may_run():
+            raise ConfigError(
+                f"The job is not running. Received: job_dir={self._job_dir!r}"
+            )
+        try:
+            self._master().call(
+                "ScaleJob",
+                master_pb2.ScaleJobRequest(num_workers=num_workers),
+                timeout=_CALL_SECONDS,
+                retry_for=self._patience,
+                wait_for_ready=False,
+            )
+        except RpcError as error:
+            raise ConfigError(
+                f"The job's master does not take the number: {error}. "
+                f"Received: job_dir={self._job_dir!r}, "
+                f"num_workers={num_workers}"
+            ) from error
+
     def close(self) -> None:
         """Ends the connection."""
         if self._client is not None:
@@ -102,14 +130,7 @@ class RunningJob:
         return kind != "unix" or os.path.isdir(os.path.dirname(path))
 
     def _ask(self) -> JobView:
-        if self._client is None:
-            self._client = Client(
-                self._config.master_address,
-                _MASTER,
-                token=self._directory.read_token(),
-                tls=read_tls(self._config.wire),
-            )
-        description = self._client.call(
+        description = self._master().call(
             "DescribeJob",
             tensor_pb2.Empty(),
             timeout=_CALL_SECONDS,
@@ -117,3 +138,13 @@ class RunningJob:
             wait_for_ready=False,
         )
         return job_view.of_description(self._job_dir, description)
+
+    def _master(self) -> Client:
+        if self._client is None:
+            self._client = Client(
+                self._config.master_address,
+                _MASTER,
+                token=self._directory.read_token(),
+                tls=read_tls(self._config.wire),
+            )
+        return self._client

@@ -58,6 +58,7 @@ class Supervisor:
         observer: Gets each status of the job.
         comes_back: Whether a process of a role can be started again; the
             job ends with one that cannot.
+        on_scaled: Called with the number of workers where that changes.
     """
 
     def __init__(
@@ -68,12 +69,14 @@ class Supervisor:
         restarts: Restarts,
         observer: StatusObserver,
         comes_back: Callable[[str], bool],
+        on_scaled: Callable[[int], None],
     ) -> None:
         self._directory = directory
         self._watch = watch
         self._start = start
         self._observer = observer
         self._comes_back = comes_back
+        self._on_scaled = on_scaled
         # SimpleQueue.put may interrupt itself: a signal handler calls it.
         self._events: queue.SimpleQueue[_Event] = queue.SimpleQueue()
         self._restarts = restarts
@@ -82,6 +85,8 @@ class Supervisor:
         self._due: list[tuple[float, str, int]] = []
         self._status = master_pb2.JobStatus(phase="starting")
         self._outcome: JobOutcome | None = None
+        # Workers that the job is to have.
+        self._workers = 0
         self._interrupts = 0
         self._interrupted_code = 0
         self._stop_at = float("inf")
@@ -99,6 +104,7 @@ class Supervisor:
         """
         try:
             self._directory.write_restarts(self._restarts.counts)
+            self._workers = roles.get("worker", 0)
             for role, count in roles.items():
                 for index in range(count):
                     self._launch(role, index)
@@ -154,6 +160,8 @@ class Supervisor:
     def _on_status(self, status: master_pb2.JobStatus) -> None:
         self._status = status
         self._observer(status)
+        if status.workers_wanted and status.phase not in _LEAVE_SECONDS:
+            self._scale(status.workers_wanted)
         if status.phase in _LEAVE_SECONDS:
             code = status.exit_code
             if status.phase == "failed":
@@ -161,6 +169,23 @@ class Supervisor:
             if status.phase == "stopped" and self._interrupts:
                 code = self._interrupted_code
             self._finish(status.phase, code, status.error)
+
+    def _scale(self, wanted: int) -> None:
+        """Starts or ends workers: those of the highest indexes go."""
+        if wanted == self._workers:
+            return
+        before, self._workers = self._workers, wanted
+        self._on_scaled(wanted)
+        for index in range(before, wanted):
+            process = self._processes.get(f"worker-{index}")
+            if process is not None and process.alive:
+                # Told to leave a moment ago; it is started when it has.
+                continue
+            self._launch("worker", index)
+        for index in range(wanted, before):
+            process = self._processes.get(f"worker-{index}")
+            if process is not None:
+                process.signal(signal.SIGTERM)
 
     def _on_exit(self, process: Process, exit_code: int) -> None:
         process.close()
@@ -177,6 +202,8 @@ class Supervisor:
             return
         if process.role == "worker":
             self._watch.worker_died(process.index, process.pid)
+            if process.index >= self._workers:
+                return
         delay = self._restarts.died(
             process.name,
             ran_for=time.monotonic() - self._started[process.name],
@@ -218,6 +245,8 @@ class Supervisor:
             return
         while self._due and self._due[0][0] <= now:
             _, role, index = heapq.heappop(self._due)
+            if role == "worker" and index >= self._workers:
+                continue
             self._launch(role, index)
             self._restarts.restarted(role)
             self._directory.write_restarts(self._restarts.counts)

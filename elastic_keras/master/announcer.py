@@ -32,7 +32,8 @@ class Announcer:
         self._membership = membership
         self._shards = shards
         self._changes = changes
-        self._sent = [0] * shards.count
+        # A shard that was told nothing knows as much as the first list says.
+        self._sent = [membership.number] * shards.count
         self._outdated = [asyncio.Event() for _ in range(shards.count)]
         self._senders: list[asyncio.Task[None]] = []
 

@@ -1,6 +1,11 @@
 """When the hooks of Keras callbacks run."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from elastic_keras.master.side_tasks import SideTasks
+
+_REMEMBERED = 8
 
 
 class Callbacks:
@@ -17,6 +22,8 @@ class Callbacks:
         self.enabled = False
         # A callback has set model.stop_training.
         self.stop = False
+        # Of the newest hooks: those that need not be run again.
+        self._done: list[list[Any]] = []
 
     async def run(
         self,
@@ -36,7 +43,23 @@ class Callbacks:
         """
         if not self.enabled:
             return
+        key = [hook, epoch, step]
+        if key in self._done:
+            return
         stop = await self._side.callback(
             hook, epoch=epoch, step=step, logs=logs or {}
         )
         self.stop = self.stop or stop
+        # A worker that was started since then has yet to begin its training;
+        # any other does so once only.
+        if hook != "on_train_begin":
+            self._done = [*self._done[-_REMEMBERED:], key]
+
+    def to_state(self) -> dict[str, Any]:
+        """Returns what has run, as plain data."""
+        return {"stop": self.stop, "done": self._done}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Takes over what `to_state` returned."""
+        self.stop = state["stop"]
+        self._done = list(state["done"])

@@ -30,7 +30,7 @@ def describe(job: "Job") -> master_pb2.JobDescription:
 
 def _workers(job: "Job") -> Iterator[master_pb2.WorkerStatus]:
     members = {worker.index: worker for worker in job.membership.workers}
-    wanted = range(job.config.cluster.num_workers)
+    wanted = range(job.workers_wanted)
     for index in sorted({*wanted, *members, *job.paces.indexes}):
         pace = job.paces.of(index, job.now)
         alive = index in members

@@ -3,7 +3,7 @@
 import contextlib
 import dataclasses
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 from elastic_keras.master.changes import Changes
 from elastic_keras.master.member_gate import MemberGate
@@ -79,6 +79,9 @@ class Dispatch:
         self.lost_tasks: set[TaskKey] = set()
         # When the first training task was handed out.
         self.began: float | None = None
+        # Processes of workers by index that a former master knew, and that
+        # may still have steps under way.
+        self.former: dict[int, int] = {}
         self._changes = changes
         self._clock = clock
         self._answers: dict[tuple[int, bool], tuple[int, Answer]] = {}
@@ -92,12 +95,23 @@ class Dispatch:
         )
         if former is not None:
             self.lose(former.number, "its index was joined again")
+        self.former.pop(index, None)
         worker, _ = self.membership.join(
             index, self._clock(), has_callbacks=has_callbacks, pid=pid
         )
         _LOGGER.info("Worker %d joined as %d", index, worker.number)
         self._changes.notify()
         return worker
+
+    def restore(self, tasks: Collection[TaskKey], handled: int) -> None:
+        """Goes on after another master.
+
+        Args:
+            tasks: Tasks that are begun and not done, as far as is known.
+            handled: See `StepBudget.restore`.
+        """
+        self.lost_tasks.update(tasks)
+        self.budget.restore(handled)
 
     def beat(self, worker: int) -> bool:
         """Takes a sign of life.
@@ -120,6 +134,9 @@ class Dispatch:
             index: The worker's index.
             pid: The process; a later one of the same index stays.
         """
+        if self.former.get(index) == pid:
+            del self.former[index]
+            self._changes.notify()
         for worker in self.membership.workers:
             if (worker.index, worker.pid) == (index, pid):
                 self.lose(worker.number, "its process died")

@@ -42,6 +42,7 @@ class EarlyStopping:
         self._sign = (
             1.0 if any(word in name for word in _LARGER_IS_BETTER) else -1.0
         )
+        self.stopped = False
         self._best = -math.inf
         self._waited = 0
 
@@ -75,4 +76,5 @@ class EarlyStopping:
             self._waited = 0
             return False
         self._waited += 1
-        return self._waited >= self._patience
+        self.stopped = self._waited >= self._patience
+        return self.stopped

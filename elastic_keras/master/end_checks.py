@@ -75,6 +75,15 @@ def trained_examples(statuses: Sequence[ps_pb2.ShardStatus]) -> int:
     return min((_examples(status) for status in statuses), default=0)
 
 
+def newest_epoch(statuses: Sequence[ps_pb2.ShardStatus]) -> int:
+    """Returns the newest epoch in any ledger, -1 where there is none.
+
+    Args:
+        statuses: The status of each shard.
+    """
+    return max((e for s in statuses for e in s.examples_by_epoch), default=-1)
+
+
 def steps_done(
     statuses: Sequence[ps_pb2.ShardStatus],
     bitmaps: Sequence[Sequence[bytes]] = (),

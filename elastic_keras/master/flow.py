@@ -4,7 +4,13 @@ import asyncio
 import collections
 import enum
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import (
+    Awaitable,
+    Callable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from typing import Any
 
 from elastic_keras.config import DataOptions, TrainingOptions
@@ -15,6 +21,7 @@ from elastic_keras.master.early_stopping import EarlyStopping
 from elastic_keras.master.end_checks import steps_done
 from elastic_keras.master.evaluation import Evaluation
 from elastic_keras.master.history import History, Point
+from elastic_keras.master.resting import RestingSnapshots
 from elastic_keras.master.shards import ShardCalls
 from elastic_keras.master.side_tasks import SideTasks, wait_until
 from elastic_keras.master.states import MetricSum
@@ -51,6 +58,8 @@ class JobFlow:
         ranges: The training data.
         validation: The validation data; may be empty.
         leases: Where lease numbers come from.
+        resting: Takes snapshots while the parameters rest.
+        keep: Writes down how the job stands, for the next master.
     """
 
     def __init__(
@@ -66,6 +75,8 @@ class JobFlow:
         ranges: Sequence[Any],
         validation: Sequence[Any],
         leases: Iterator[int],
+        resting: RestingSnapshots,
+        keep: Callable[[], Awaitable[None]],
     ) -> None:
         self._dispatch = dispatch
         self._shards = shards
@@ -101,9 +112,79 @@ class JobFlow:
             MetricSum
         )
         self._merges: list[asyncio.Task[None]] = []
+        self._resting = resting
+        self._keep = keep
         self._finalized = False
+        self._resumed = False
+        # Epochs whose end is over: evaluated, their hooks called.
+        self._epochs_ended = 0
+        # The boundary whose evaluation and snapshot are over.
+        self._handled = 0
+        self._ended: EndedBy | None = None
         self.ended_by = EndedBy.EPOCHS
         dispatch.on_states = self._add_states
+
+    def to_state(self) -> dict[str, Any]:
+        """Returns where training stands, as plain data."""
+        return {
+            "tasks": self._tasks.to_state(),
+            "metrics": {
+                str(epoch): states.to_state()
+                for epoch, states in self._train_states.items()
+                if not states.empty
+            },
+            "callbacks": self._callbacks.to_state(),
+            "stop_wanted": self._dispatch.stop_wanted,
+            "evaluated_at": self.evaluation.evaluated_at,
+            "epochs_ended": self._epochs_ended,
+            "handled": self._handled,
+            "finalized": self._finalized,
+            "ended": self._ended.value if self._ended else "",
+        }
+
+    def restore(
+        self, state: Mapping[str, Any] | None, *, begun: int, same_job: bool
+    ) -> None:
+        """Goes on where another master was; call it before `run`.
+
+        The history must be restored before.
+
+        Args:
+            state: What its `to_state` returned; `None` where nothing was
+                written down.
+            begun: The newest epoch that the shards know of; -1 for none.
+            same_job: Whether it was this job's; another's may have ended,
+                and this one goes on.
+
+        Raises:
+            ConfigError: It is of other data.
+        """
+        self._resumed = True
+        if state is None:
+            self._tasks.restore(None, begun)
+            self._dispatch.restore(self._tasks.undone(), 0)
+            return
+        self._tasks.restore(state["tasks"], begun)
+        for epoch, text in state["metrics"].items():
+            self._train_states[int(epoch)] = MetricSum.from_state(text)
+        self._callbacks.restore(state["callbacks"])
+        self.evaluation.evaluated_at = state["evaluated_at"]
+        self._epochs_ended = state["epochs_ended"]
+        self._handled = state["handled"]
+        if same_job:
+            self._finalized = state["finalized"]
+            if state["ended"]:
+                self._ended = EndedBy(state["ended"])
+            if state["stop_wanted"]:
+                self._dispatch.stop_training()
+        else:
+            self._callbacks.stop = False
+            done = self._tasks.epochs_done
+            self._epochs_ended = min(self._epochs_ended, done)
+        if self._early is not None:
+            for point in self._history.evaluations:
+                self._early.update(point.values)
+        self._dispatch.restore(self._tasks.undone(), self._handled)
 
     @property
     def _barrier(self) -> bool:
@@ -119,12 +200,14 @@ class JobFlow:
         """
         dispatch = self._dispatch
         await wait_until(self._changes, lambda: dispatch.membership.alive > 0)
+        self._resting.start()
         self._callbacks.enabled = any(
             worker.has_callbacks for worker in dispatch.membership.workers
         )
         try:
             await self._train()
         finally:
+            self._resting.close()
             for merge in self._merges:
                 merge.cancel()
 
@@ -134,14 +217,21 @@ class JobFlow:
         num_epochs = self._options.num_epochs
         if not self._barrier:
             self._tasks.allow(num_epochs - 1)
-        for epoch in range(num_epochs):
+        self._merges = [
+            asyncio.create_task(self._merge_epoch(epoch))
+            for epoch in range(self._epochs_ended)
+            if epoch in self._train_states
+        ]
+        while self._epochs_ended < num_epochs and self._ended is None:
+            epoch = self._epochs_ended
             await self._callbacks.run("on_epoch_begin", epoch=epoch)
             self._tasks.allow(epoch)
             self._changes.notify()
-            ended = await self._epoch(epoch)
-            if ended is not None:
-                self.ended_by = ended
-                break
+            self._ended = await self._epoch(epoch)
+            self._epochs_ended += 1
+            await self._keep()
+        self.ended_by = self._ended or EndedBy.EPOCHS
+        epoch = self._epochs_ended - 1
         await self._stop_training()
         await self._finish(epoch)
         await asyncio.gather(*self._merges)
@@ -153,12 +243,16 @@ class JobFlow:
         budget = dispatch.budget
         last = epoch == self._options.num_epochs - 1
         ended = None
+        if self._early is not None and self._early.stopped:
+            # It was decided by a master that ended before it was done.
+            ended = EndedBy.EARLY_STOPPING
         while ended is None:
             await wait_until(
                 self._changes,
                 lambda: (
                     tasks.epoch_done(epoch)
                     or budget.at_boundary
+                    or budget.resting
                     or dispatch.stop_wanted
                 ),
             )
@@ -167,9 +261,12 @@ class JobFlow:
                 ended = EndedBy.CALLBACK
                 break
             done = tasks.epoch_done(epoch)
-            if not budget.at_boundary or (done and last):
+            if budget.at_boundary and not (done and last):
+                ended = await self._boundary(epoch)
+            elif done:
                 break
-            ended = await self._boundary(epoch)
+            else:
+                await self._resting.take(epoch)
         if ended is not None:
             await self._stop_training()
         return await self._end_epoch(epoch, ended, last or ended is not None)
@@ -179,9 +276,16 @@ class JobFlow:
         if budget.finished:
             # The last evaluation is that of the epoch's end.
             return EndedBy.MAX_STEPS
-        stop = self._stops_early(await self.evaluation.run(epoch))
+        stop = False
+        if budget.evaluates and not await self._was_evaluated():
+            stop = self._stops_early(await self.evaluation.run(epoch))
         if self._callbacks.stop:
             return EndedBy.CALLBACK
+        assert budget.boundary is not None
+        self._handled = budget.boundary
+        if budget.snapshots and not stop:
+            await self._resting.take(epoch)
+        await self._keep()
         budget.advance()
         self._changes.notify()
         return EndedBy.EARLY_STOPPING if stop else None
@@ -189,7 +293,10 @@ class JobFlow:
     async def _end_epoch(
         self, epoch: int, ended: EndedBy | None, last: bool
     ) -> EndedBy | None:
-        if self._barrier or last:
+        if self._history.has_epoch(epoch):
+            # By a master that ended before the end of the epoch did.
+            pass
+        elif self._barrier or last:
             await self._merge_epoch(epoch)
         else:
             # Done by a worker when it has nothing to train.
@@ -221,9 +328,16 @@ class JobFlow:
     async def _finalize(self) -> None:
         self._dispatch.stopping = True
         self._changes.notify()
+        if self._finalized:
+            return
         await self._shards.flush()
         await self._shards.finalize()
         self._finalized = True
+        await self._keep()
+
+    async def _was_evaluated(self) -> bool:
+        """Whether a former master evaluated here and had not gone on."""
+        return self._resumed and await self._is_evaluated()
 
     async def _is_evaluated(self) -> bool:
         """Whether the newest evaluation saw the present parameters."""
@@ -242,15 +356,16 @@ class JobFlow:
         await wait_until(self._changes, lambda: not self._tasks.running)
 
     async def _merge_epoch(self, epoch: int) -> None:
-        states = self._train_states.pop(epoch, MetricSum())
+        states = self._train_states.get(epoch, MetricSum())
         step = self._tasks.counts().batches
         if self._dispatch.stopping:
             # Tasks that were handed back do not count their batches.
             step = steps_done(await self._shards.status())
         values = await self._side.merge(states, epoch=epoch, step=step)
         if values:
-            self._history.epochs.append(Point(step, epoch, values))
+            self._history.add_epoch(Point(step, epoch, values))
             _LOGGER.info("Epoch %d, trained on: %s", epoch + 1, values)
+        self._train_states.pop(epoch, None)
 
     def _stops_early(self, results: dict[str, float]) -> bool:
         return self._early is not None and self._early.update(results)

@@ -1,6 +1,7 @@
 """What a job found out about its model on the way."""
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 
@@ -32,6 +33,14 @@ class History:
         """Results of the newest evaluation."""
         return self.evaluations[-1].values if self.evaluations else {}
 
+    def add_epoch(self, point: Point) -> None:
+        """Adds an epoch's training metrics, in the order of the epochs."""
+        self.epochs = sorted([*self.epochs, point], key=lambda p: p.epoch)
+
+    def has_epoch(self, epoch: int) -> bool:
+        """Returns whether an epoch's training metrics are there."""
+        return any(point.epoch == epoch for point in self.epochs)
+
     def epoch_logs(self, epoch: int) -> dict[str, float]:
         """Returns Keras logs of an epoch: `val_` for evaluations in it."""
         logs: dict[str, float] = {}
@@ -42,6 +51,18 @@ class History:
             if point.epoch == epoch:
                 logs.update({f"val_{k}": v for k, v in point.values.items()})
         return logs
+
+    def to_state(self) -> dict[str, Any]:
+        """Returns everything as plain data."""
+        return {
+            "evaluations": [dataclasses.asdict(p) for p in self.evaluations],
+            "epochs": [dataclasses.asdict(p) for p in self.epochs],
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Takes over what `to_state` returned."""
+        self.evaluations = [Point(**raw) for raw in state["evaluations"]]
+        self.epochs = [Point(**raw) for raw in state["epochs"]]
 
     def evaluations_to_json(self) -> list[dict[str, Any]]:
         """Returns the evaluations for result.json."""

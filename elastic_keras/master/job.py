@@ -5,10 +5,10 @@ import itertools
 import logging
 import os
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
-from elastic_keras.config import ConfigError, JobConfig
+from elastic_keras.config import JobConfig
 from elastic_keras.master import (
     describe,
     end_checks,
@@ -21,14 +21,16 @@ from elastic_keras.master.changes import Changes
 from elastic_keras.master.dispatch import Dispatch
 from elastic_keras.master.flow import EndedBy, JobFlow
 from elastic_keras.master.history import History
+from elastic_keras.master.keeper import Keeper
 from elastic_keras.master.member_gate import MemberGate
 from elastic_keras.master.membership import Membership
 from elastic_keras.master.monitor import Monitor
-from elastic_keras.master.outcome import JobEnd, failed
+from elastic_keras.master.outcome import JobEnd, failed, outcome_of
 from elastic_keras.master.paces import Paces
 from elastic_keras.master.ranges import JobRanges
 from elastic_keras.master.reading import ReadingFlow
 from elastic_keras.master.reserving import Reserving
+from elastic_keras.master.resting import RestingSnapshots
 from elastic_keras.master.shards import ShardCalls
 from elastic_keras.master.showing import show_tables
 from elastic_keras.master.side_tasks import wait_until
@@ -38,12 +40,14 @@ from elastic_keras.master.steps import StepBudget
 from elastic_keras.master.threads import in_thread
 from elastic_keras.wire.errors import RpcError
 from elastic_keras.wire.proto import master_pb2
-from elastic_keras.zoo.errors import UserCodeError, user_traceback
 
 _LOGGER = logging.getLogger(__name__)
 _STATUS_SECONDS = 0.25
 _LAST_WORDS_SECONDS = 2.0
-_LEAST_DEADLINE = 10.0
+# Heartbeats that a lost worker has missed.
+_MISSED = 10
+_LEAST_SILENCE = 2.0
+_NUMBERS_BITS = 40
 
 
 class Job:
@@ -56,6 +60,9 @@ class Job:
         scan: Finds the records of the data; runs in a thread.
         clock: Seconds, from any origin.
         landing_seconds: See `Monitor`.
+        former: What a former master of this job, or that of the snapshot
+            that the job begins with, wrote down; `None` for a new job.
+        generation: Masters that this job had before.
     """
 
     def __init__(
@@ -67,6 +74,8 @@ class Job:
         scan: Callable[[JobConfig], JobRanges],
         clock: Callable[[], float] = time.monotonic,
         landing_seconds: float = 0.25,
+        former: Mapping[str, Any] | None = None,
+        generation: int = 0,
     ) -> None:
         self.config = config
         self.job_dir = job_dir
@@ -75,19 +84,29 @@ class Job:
         self._clock = clock
         self._start = clock()
         self._end: float | None = None
-        self._leases = itertools.count(1)
         self._changes = Changes()
         training, cluster = config.training, config.cluster
+        # All numbers grow from one master to the next: whatever a worker or
+        # a shard knows of a former one names nothing of this one.
+        first = (generation << _NUMBERS_BITS) + 1
+        self._leases = itertools.count(first)
+        self.generation = generation
+        self.workers_wanted = cluster.num_workers
+        # Workers that the division of the data into tasks is made for.
+        self.planned_for = cluster.num_workers
+        if former is not None:
+            self.planned_for = former["planned_for"]
         evaluates = bool(config.data.validation_data)
-        self.membership = Membership(
-            max(_LEAST_DEADLINE, 5 * cluster.heartbeat_secs)
-        )
+        silence = max(_LEAST_SILENCE, _MISSED * cluster.heartbeat_secs)
+        self.membership = Membership(silence, first)
         self._announcer = Announcer(self.membership, shards, self._changes)
         self.dispatch = Dispatch(
             gate=MemberGate(self.membership, self._announcer, clock),
             budget=StepBudget(
                 evaluation_steps=training.evaluation_steps * evaluates,
                 max_steps=training.max_steps,
+                snapshot_steps=config.snapshots.snapshot_steps,
+                holds=bool(config.snapshots.snapshot_secs),
             ),
             changes=self._changes,
             leases=self._leases,
@@ -101,6 +120,7 @@ class Job:
             max_nonfinite=training.max_nonfinite_pushes,
             tick_seconds=min(0.5, cluster.heartbeat_secs),
             landing_seconds=landing_seconds,
+            silence_seconds=silence,
             clock=clock,
         )
         self.stats = HeartbeatStats()
@@ -111,7 +131,8 @@ class Job:
         self.reading: ReadingFlow | None = None
         # Where the trained parameters are.
         self.snapshot = ""
-        self._snapshots = JobSnapshots(config, job_dir, shards)
+        self.snapshots = JobSnapshots(config, job_dir, shards)
+        self.keeper = Keeper(self, job_dir, former)
         self.ranges: JobRanges | None = None
         self.outcome = JobEnd("", "", 0)
 
@@ -134,16 +155,17 @@ class Job:
     @property
     def seconds(self) -> float:
         """Time since the job's start, up to its end."""
-        return self.now - self._start
+        return self.now - self._start + self.keeper.seconds
 
     @property
     def training_seconds(self) -> float:
         """Time since the first task, without evaluations."""
         began = self.dispatch.began
         if began is None:
-            return 0.0
+            return self.keeper.training_seconds
         evaluating = self.flow.evaluation.seconds if self.flow else 0.0
-        return self.now - began - evaluating
+        trained = self.now - began + self.keeper.training_seconds
+        return trained - evaluating
 
     @property
     def now(self) -> float:
@@ -185,6 +207,12 @@ class Job:
             stop_training=self.dispatch.stop_wanted,
         )
 
+    def scale(self, num_workers: int) -> None:
+        """Takes the number of workers that the job is to have."""
+        _LOGGER.info("The job is to have %d workers", num_workers)
+        self.workers_wanted = num_workers
+        self._changes.notify()
+
     def stop(self, reason: str) -> None:
         """Ends the job before its time."""
         self.dispatch.fail(JobEnd("stopped", reason, 1))
@@ -196,7 +224,12 @@ class Job:
             The exit code: 0, 1 for the user's exception, 2 for wrong use.
         """
         self._announcer.start()
+        # Before anyone gets a number: the next master's are to be others.
+        await self.keeper.save()
+        if self.generation:
+            self.dispatch.gate.clear()
         self.monitor.start()
+        self.keeper.start()
         work = asyncio.create_task(self._work())
         ended = asyncio.create_task(
             wait_until(self._changes, lambda: self.dispatch.end is not None)
@@ -205,11 +238,17 @@ class Job:
         work.cancel()
         ended.cancel()
         outcome = (await asyncio.gather(work, return_exceptions=True))[0]
-        self.outcome = self._judge(outcome)
+        self.outcome = self.dispatch.end or outcome_of(outcome)
+        self.snapshots.close()
+        await self.keeper.close()
         await self._leave_result()
         await self.monitor.close()
         await self._announcer.close()
         return self.outcome.exit_code
+
+    async def changed(self) -> None:
+        """Waits until something has changed."""
+        await self._changes.wait()
 
     def status(self) -> master_pb2.JobStatus:
         """Returns how the job stands."""
@@ -242,8 +281,9 @@ class Job:
             pause.cancel()
 
     async def _work(self) -> None:
+        planning = self.config.with_options(num_workers=self.planned_for)
         ranges, _ = await asyncio.gather(
-            in_thread(lambda: self._scan(self.config)), self._shards.join()
+            in_thread(lambda: self._scan(planning)), self._shards.join()
         )
         if self.config.command == "train":
             await self._train(ranges)
@@ -283,7 +323,21 @@ class Job:
             ranges=ranges.training,
             validation=ranges.validation,
             leases=self._leases,
+            resting=RestingSnapshots(
+                snapshots=self.snapshots,
+                shards=self._shards,
+                budget=self.dispatch.budget,
+                changes=self._changes,
+                seconds=self.config.snapshots.snapshot_secs,
+                state=self.keeper.state,
+            ),
+            keep=self.keeper.save,
         )
+        self.keeper.restore(
+            end_checks.newest_epoch(await self._shards.status())
+        )
+        # Tasks are numbers of these data, to the next master as well.
+        await self.keeper.save()
         self.ranges = ranges
         self._changes.notify()
         await self.flow.run()
@@ -306,9 +360,10 @@ class Job:
         """Keeps the trained parameters."""
         assert self.dispatch.training is not None
         try:
-            path = await self._snapshots.take(
+            path = await self.snapshots.take(
                 step=await self._shards.flush(),
                 epoch=self.dispatch.training.epochs_done,
+                state=self.keeper.state(),
             )
         except (OSError, RpcError) as error:
             raise failed(
@@ -319,22 +374,6 @@ class Job:
         if self.config.monitoring.projector_tables:
             # Before the job is over: the launcher ends this process then.
             await in_thread(lambda: show_tables(self, path))
-
-    def _judge(self, outcome: BaseException | None) -> JobEnd:
-        if self.dispatch.end is not None:
-            return self.dispatch.end
-        if outcome is None:
-            return JobEnd("succeeded", "", 0)
-        if isinstance(outcome, JobEnd):
-            return outcome
-        if isinstance(outcome, ConfigError):
-            return failed(str(outcome), 2)
-        if isinstance(outcome, UserCodeError):
-            return failed(outcome.traceback_text)
-        if isinstance(outcome, RpcError):
-            return failed(f"A shard refused the master: {outcome}")
-        _LOGGER.error("The master failed", exc_info=outcome)
-        return failed(user_traceback(outcome))
 
     async def _leave_result(self) -> None:
         """Writes result.json, then tells everyone."""

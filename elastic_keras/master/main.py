@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 import signal
+from typing import Any
 
 from elastic_keras.cluster.arguments import (
     log_to_stderr,
@@ -13,7 +14,7 @@ from elastic_keras.cluster.arguments import (
 from elastic_keras.cluster.exits import ERROR_PREFIX, run_main
 from elastic_keras.cluster.lifeline import watch_parent
 from elastic_keras.config import ConfigError, JobConfig
-from elastic_keras.master import metrics
+from elastic_keras.master import metrics, state_file
 from elastic_keras.master.job import Job
 from elastic_keras.master.ranges import scan
 from elastic_keras.master.reporting import Reporting
@@ -41,10 +42,32 @@ def _main() -> None:
 async def _serve(config: JobConfig, job_dir: str) -> None:
     token = os.environ.get("EK_JOB_TOKEN", "")
     shards = Shards(config, token)
-    job = Job(config, job_dir, shards, scan=scan)
+    former = state_file.read(job_dir)
+    job = Job(
+        config,
+        job_dir,
+        shards,
+        scan=scan,
+        former=former or _of_snapshot(config),
+        generation=former["generation"] + 1 if former else 0,
+    )
     with metrics.served(job, config.monitoring.metrics_port):
         await _run(job, token)
     await shards.close()
+
+
+def _of_snapshot(config: JobConfig) -> dict[str, Any] | None:
+    """Returns where the job stood whose snapshot this one begins with."""
+    path = config.snapshots.restore_from
+    if config.command != "train" or not path:
+        return None
+    state = state_file.read(path)
+    if state is None:
+        raise ConfigError(
+            "The snapshot does not tell where in the data it was taken. "
+            f"Received: restore_from={path!r}"
+        )
+    return state
 
 
 async def _run(job: Job, token: str) -> None:

@@ -67,6 +67,11 @@ class MemberGate:
         if self.membership.remove(worker):
             self._announcer.announce()
 
+    def clear(self) -> None:
+        """Tells the shards that nobody is a member, whoever was one."""
+        self.membership.number += 1
+        self._announcer.announce()
+
     async def told(self, deadline: float) -> bool:
         """Waits until every shard knows the present members.
 

@@ -34,17 +34,21 @@ class Membership:
 
     Args:
         deadline: Seconds of silence after which a worker is lost.
+        first: The first of all numbers: later than those of a master before.
     """
 
-    def __init__(self, deadline: float) -> None:
+    def __init__(self, deadline: float, first: int = 1) -> None:
         self._deadline = deadline
         self._workers: dict[int, WorkerInfo] = {}
-        self._numbers = itertools.count(1)
-        self._member_numbers = itertools.count(1)
+        self._numbers = itertools.count(first)
+        self._member_numbers = itertools.count(first)
         # The newest process of each index.
         self._pids: dict[int, int] = {}
         self._restarts = 0
-        self.number = 0
+        # Workers that came, and those that went.
+        self.joined = 0
+        # Of the list of members; the shards may know a former master's.
+        self.number = first - 1
 
     @property
     def alive(self) -> int:
@@ -96,6 +100,7 @@ class Membership:
             self.remove(former.number)
         worker = WorkerInfo(next(self._numbers), index, has_callbacks, now, pid)
         self._workers[worker.number] = worker
+        self.joined += 1
         # A worker that was lost joins again in the same process.
         self._restarts += self._pids.get(index, pid) != pid
         self._pids[index] = pid

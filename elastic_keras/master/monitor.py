@@ -11,6 +11,7 @@ from elastic_keras.master.dispatch import Dispatch
 from elastic_keras.master.outcome import failed
 from elastic_keras.master.shards import ShardCalls
 from elastic_keras.master.side_tasks import wait_until
+from elastic_keras.master.steps import TaskKey
 from elastic_keras.master.traffic import Traffic
 from elastic_keras.wire.errors import RpcError
 from elastic_keras.wire.proto import ps_pb2
@@ -18,6 +19,7 @@ from elastic_keras.wire.proto import ps_pb2
 _LOGGER = logging.getLogger(__name__)
 _POLL_SECONDS = 1.0
 _PATIENCE = 5.0
+_ASKED_AT_ONCE = 64
 
 
 class Monitor:
@@ -31,6 +33,7 @@ class Monitor:
         tick_seconds: Pause between looks at the heartbeats.
         landing_seconds: What a worker sent before it died has reached a
             shard within this time.
+        silence_seconds: After which a worker is lost.
         clock: Seconds, from any origin.
     """
 
@@ -43,6 +46,7 @@ class Monitor:
         max_nonfinite: int,
         tick_seconds: float,
         landing_seconds: float,
+        silence_seconds: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._dispatch = dispatch
@@ -51,6 +55,7 @@ class Monitor:
         self._max_nonfinite = max_nonfinite
         self._tick_seconds = tick_seconds
         self._landing_seconds = landing_seconds
+        self._silence_seconds = silence_seconds
         self._clock = clock
         self._tasks: list[asyncio.Task[None]] = []
         self.statuses: list[ps_pb2.ShardStatus] = []
@@ -109,18 +114,41 @@ class Monitor:
         dispatch = self._dispatch
         budget = dispatch.budget
         await wait_until(self._changes, lambda: budget.asks_ledgers)
+        await self._wait_for_former_workers()
         await self._wait_for_landings()
-        bitmaps = [
-            (task, await self._shards.progress(*task))
-            for task in sorted(dispatch.lost_tasks)
-        ]
+        bitmaps: list[tuple[TaskKey, list[bytes]]] = []
+        tasks = sorted(dispatch.lost_tasks)
+        for start in range(0, len(tasks), _ASKED_AT_ONCE):
+            some = tasks[start : start + _ASKED_AT_ONCE]
+            maps = await asyncio.gather(
+                *(self._shards.progress(*task) for task in some)
+            )
+            bitmaps += zip(some, maps, strict=True)
+        # What no shard has heard of is in good order.
+        begun = [(task, maps) for task, maps in bitmaps if any(maps)]
+        dispatch.lost_tasks.intersection_update(task for task, _ in begun)
         statuses = await self._shards.status()
         # No step runs until this is settled, so all answers agree.
         budget.resolve(
-            end_checks.steps_done(statuses, [maps for _, maps in bitmaps]),
-            {task: end_checks.unfinished(maps) for task, maps in bitmaps},
+            end_checks.steps_done(statuses, [maps for _, maps in begun]),
+            {task: end_checks.unfinished(maps) for task, maps in begun},
         )
         self._changes.notify()
+
+    async def _wait_for_former_workers(self) -> None:
+        """Waits for workers that a former master granted steps.
+
+        Each joins again once its steps have landed, or is gone.
+        """
+        former = self._dispatch.former
+        waited = asyncio.create_task(
+            wait_until(self._changes, lambda: not former)
+        )
+        done, _ = await asyncio.wait([waited], timeout=self._silence_seconds)
+        if not done:
+            waited.cancel()
+            _LOGGER.warning("Workers have not come back: %s", sorted(former))
+            former.clear()
 
     async def _wait_for_landings(self) -> None:
         before: list[int] = []

@@ -1,4 +1,12 @@
-"""How a job ends early."""
+"""How a job ends."""
+
+import logging
+
+from elastic_keras.config import ConfigError
+from elastic_keras.wire.errors import RpcError
+from elastic_keras.zoo.errors import UserCodeError, user_traceback
+
+_LOGGER = logging.getLogger(__name__)
 
 
 class JobEnd(Exception):  # noqa: N818 - an end, which may be as wished
@@ -21,3 +29,23 @@ class JobEnd(Exception):  # noqa: N818 - an end, which may be as wished
 def failed(message: str, exit_code: int = 1) -> JobEnd:
     """Returns the end of a job that failed."""
     return JobEnd("failed", message, exit_code)
+
+
+def outcome_of(error: BaseException | None) -> JobEnd:
+    """Returns the end of a job whose work is over.
+
+    Args:
+        error: What ended it; `None` where it came to its own end.
+    """
+    if error is None:
+        return JobEnd("succeeded", "", 0)
+    if isinstance(error, JobEnd):
+        return error
+    if isinstance(error, ConfigError):
+        return failed(str(error), 2)
+    if isinstance(error, UserCodeError):
+        return failed(error.traceback_text)
+    if isinstance(error, RpcError):
+        return failed(f"A shard refused the master: {error}")
+    _LOGGER.error("The master failed", exc_info=error)
+    return failed(user_traceback(error))

@@ -110,7 +110,7 @@ class Reserving:
         training, budget = self._dispatch.training, self._budget
         if training is None or not budget.owed or budget.available:
             return False
-        if budget.asks_ledgers or not training.holds(worker):
+        if budget.asks_ledgers or budget.held or not training.holds(worker):
             return False
         begun = {
             training.keys(other.number)[0]

@@ -11,6 +11,7 @@ from elastic_keras.wire import rpc
 from elastic_keras.wire.proto import master_pb2, tensor_pb2
 
 _LONGEST_WAIT = 20.0
+_MOST_WORKERS = 10_000
 # Of a call's time; the rest is for the answer's way back.
 _SHARE = 0.5
 
@@ -102,6 +103,18 @@ class MasterServicer:
     ) -> master_pb2.JobDescription:
         """Tells how the job stands, and each worker and shard."""
         return self._job.describe()
+
+    async def ScaleJob(  # noqa: N802
+        self, request: master_pb2.ScaleJobRequest
+    ) -> tensor_pb2.Empty:
+        """Takes the number of workers that the job is to have."""
+        if not 1 <= request.num_workers <= _MOST_WORKERS:
+            raise rpc.WireError(
+                f"num_workers: must lie in [1, {_MOST_WORKERS}]. "
+                f"Received: num_workers={request.num_workers}"
+            )
+        self._job.scale(request.num_workers)
+        return tensor_pb2.Empty()
 
     async def StopJob(  # noqa: N802
         self, request: master_pb2.StopJobRequest

@@ -1,6 +1,7 @@
 """The master's calls to the shards."""
 
 import asyncio
+import dataclasses
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -12,8 +13,27 @@ from elastic_keras.wire.proto import ps_pb2, tensor_pb2
 
 # Whatever the size: a disk writes 100 GB in this time.
 _SNAPSHOT_SECONDS = 3600.0
+# Nobody trains meanwhile. A shard that is started again cuts once more.
+_CUT_PATIENCE = 60.0
 
 _SERVICE = ps_pb2.DESCRIPTOR.services_by_name["ParameterServer"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Cut:
+    """A shard at the moment of a cut.
+
+    Args:
+        batches: What its ledger held.
+        examples: Examples in these.
+        ledger_crc32c: Of the ledger's content.
+        segment: Where its journal goes on; -1 without a journal.
+    """
+
+    batches: int = 0
+    examples: int = 0
+    ledger_crc32c: int = 0
+    segment: int = -1
 
 
 class ShardCalls(Protocol):
@@ -37,11 +57,25 @@ class ShardCalls(Protocol):
     async def finalize(self) -> None:
         """Tells every shard that training is over."""
 
-    async def snapshot(self, folder: str) -> list[ps_pb2.SnapshotReply]:
-        """Has every shard write its part of a snapshot.
+    async def cut(self, folder: str) -> list[Cut]:
+        """Has every shard take a copy of what it holds.
 
         Args:
-            folder: Name of a folder in JOB_DIR/snapshots.
+            folder: Name of a folder in JOB_DIR/snapshots, for its files.
+        """
+
+    async def written(self, folder: str) -> list[ps_pb2.SnapshotReply]:
+        """Waits until every shard has written what it cut.
+
+        Args:
+            folder: The folder of the cut.
+        """
+
+    async def commit(self, segments: Sequence[int]) -> None:
+        """Tells every shard that the snapshot is complete.
+
+        Args:
+            segments: `Cut.segment` of each shard.
         """
 
     async def progress(self, epoch: int, task: int) -> list[bytes]:
@@ -128,21 +162,68 @@ class Shards:
         """Tells every shard that training is over."""
         await self._all("Finalize", tensor_pb2.Empty(), None)
 
-    async def snapshot(self, folder: str) -> list[ps_pb2.SnapshotReply]:
-        """Has every shard write its part of a snapshot.
+    async def cut(self, folder: str) -> list[Cut]:
+        """Has every shard take a copy of what it holds.
 
         Args:
-            folder: Name of a folder in JOB_DIR/snapshots.
+            folder: Name of a folder in JOB_DIR/snapshots, for its files.
 
         Raises:
-            RpcError: A shard cannot write.
+            RpcError: A shard cannot.
         """
-        request = ps_pb2.SnapshotRequest(folder=folder)
-        # A second try would find the first one's files.
+        request = ps_pb2.CutRequest(folder=folder)
+        replies = await self._all("Cut", request, _CUT_PATIENCE)
+        return [
+            Cut(
+                batches=reply.batches,
+                examples=reply.examples,
+                ledger_crc32c=reply.ledger_crc32c,
+                segment=reply.segment,
+            )
+            for reply in replies
+        ]
+
+    async def written(self, folder: str) -> list[ps_pb2.SnapshotReply]:
+        """Waits until every shard has written what it cut.
+
+        Args:
+            folder: The folder of the cut.
+
+        Raises:
+            RpcError: A shard could not write.
+        """
+        request = ps_pb2.AwaitSnapshotRequest(folder=folder)
         return await asyncio.gather(
             *(
-                _call(client, "Snapshot", request, 0, _SNAPSHOT_SECONDS)
+                _call(
+                    client,
+                    "AwaitSnapshot",
+                    request,
+                    _CUT_PATIENCE,
+                    _SNAPSHOT_SECONDS,
+                )
                 for client in self._clients
+            )
+        )
+
+    async def commit(self, segments: Sequence[int]) -> None:
+        """Tells every shard that the snapshot is complete.
+
+        Args:
+            segments: `Cut.segment` of each shard.
+
+        Raises:
+            RpcError: A shard did not hear of it, which harms nothing.
+        """
+        await asyncio.gather(
+            *(
+                _call(
+                    client,
+                    "CommitSnapshot",
+                    ps_pb2.CommitSnapshotRequest(segment=segment),
+                    _CUT_PATIENCE,
+                )
+                for client, segment in zip(self._clients, segments, strict=True)
             )
         )
 

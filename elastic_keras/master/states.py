@@ -1,6 +1,9 @@
 """Metric states of several tasks, added up."""
 
+import base64
+
 import numpy as np
+from google.protobuf.message import DecodeError
 
 from elastic_keras.wire import tensors
 from elastic_keras.wire.errors import WireError
@@ -53,6 +56,26 @@ class MetricSum:
                 tensors.encode(array) for array in arrays
             )
         return states
+
+    def to_state(self) -> str:
+        """Returns the sums as text."""
+        data = self.to_proto().SerializeToString(deterministic=True)
+        return base64.b64encode(data).decode()
+
+    @classmethod
+    def from_state(cls, text: str) -> "MetricSum":
+        """Reads what `to_state` returned.
+
+        Raises:
+            ValueError: It is none.
+        """
+        made = cls()
+        try:
+            data = base64.b64decode(text)
+            made.add(master_pb2.MetricStates.FromString(data))
+        except (WireError, DecodeError) as error:
+            raise ValueError(f"Not metric states: {error}") from error
+        return made
 
     def _added(self, name: str, received: list) -> list[np.ndarray]:
         arrays = [

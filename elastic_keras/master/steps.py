@@ -4,14 +4,16 @@ from collections.abc import Mapping
 
 # A training task: (epoch, task).
 TaskKey = tuple[int, int]
+_UNLIMITED = 1 << 32
 
 
 class StepBudget:
     """Counts steps that may start before the next boundary.
 
-    A boundary is a multiple of `evaluation_steps`, or `max_steps`. No step
-    beyond it is granted until `advance`; once every granted step is settled
-    the parameters rest at exactly that step.
+    A boundary is a multiple of `evaluation_steps` or `snapshot_steps`, or
+    `max_steps`. No step beyond it is granted until `advance`; once every
+    granted step is settled the parameters rest at exactly that step. `hold`
+    lets them rest wherever the steps under way end.
 
     What a lost worker did of the steps it had, only the ledgers know: no step
     is granted until the others' are settled and `resolve` was called. A batch
@@ -21,11 +23,23 @@ class StepBudget:
     Args:
         evaluation_steps: Steps between evaluations; 0 for none.
         max_steps: Steps after which training ends; 0 for no limit.
+        snapshot_steps: Steps between snapshots; 0 for none.
+        holds: Whether `hold` is to be called.
     """
 
-    def __init__(self, *, evaluation_steps: int, max_steps: int) -> None:
+    def __init__(
+        self,
+        *,
+        evaluation_steps: int,
+        max_steps: int,
+        snapshot_steps: int = 0,
+        holds: bool = False,
+    ) -> None:
         self._evaluation_steps = evaluation_steps
         self._max_steps = max_steps
+        self._snapshot_steps = snapshot_steps
+        self._holds = holds
+        self._held = False
         self._granted: dict[int, int] = {}
         # There are steps of which only the ledgers know whether they are done.
         self._asking = False
@@ -39,15 +53,22 @@ class StepBudget:
     @property
     def needed(self) -> bool:
         """Whether steps are counted at all."""
-        return bool(self._evaluation_steps or self._max_steps)
+        return bool(
+            self._evaluation_steps
+            or self._max_steps
+            or self._snapshot_steps
+            or self._holds
+        )
 
     @property
     def available(self) -> int | None:
         """Steps that may be granted now; `None` for any number."""
-        if self.boundary is None:
+        if not self.needed:
             return None
-        if self._asking:
+        if self._asking or self._held:
             return 0
+        if self.boundary is None:
+            return _UNLIMITED
         kept = sum(self._granted.values()) + sum(self._owed.values())
         return max(0, self.boundary - self.done - kept)
 
@@ -55,6 +76,26 @@ class StepBudget:
     def at_boundary(self) -> bool:
         """Whether all steps before the boundary are done, and none runs."""
         return self.done == self.boundary and not self._busy
+
+    @property
+    def held(self) -> bool:
+        """Whether `hold` was called, and `go_on` was not."""
+        return self._held
+
+    @property
+    def resting(self) -> bool:
+        """Whether no step is under way, and none starts until `go_on`."""
+        return self._held and not self._busy
+
+    @property
+    def evaluates(self) -> bool:
+        """Whether an evaluation belongs to the boundary."""
+        return _is_multiple(self.boundary, self._evaluation_steps)
+
+    @property
+    def snapshots(self) -> bool:
+        """Whether a snapshot belongs to the boundary."""
+        return _is_multiple(self.boundary, self._snapshot_steps)
 
     @property
     def finished(self) -> bool:
@@ -103,7 +144,7 @@ class StepBudget:
         if available is None:
             return want
         granted = 0
-        if not self._asking:
+        if not (self._asking or self._held):
             granted = self._take_owed(worker, want, task)
         if not granted:
             share = max(1, available // (2 * max(1, num_workers)))
@@ -152,11 +193,29 @@ class StepBudget:
         while self.boundary is not None and self.boundary < self.done:
             self.boundary = self._next_boundary(self.boundary)
 
+    def restore(self, handled: int) -> None:
+        """Goes on after another master; only the ledgers know its steps.
+
+        Args:
+            handled: The last boundary that it went beyond.
+        """
+        self.done = handled
+        self.boundary = self._next_boundary(handled)
+        self._asking = self.needed
+
     def forgive(self, task: TaskKey) -> None:
         """Keeps no more steps for a task that is done."""
         self._owed.pop(task, None)
         for drawn in self._drawn.values():
             drawn[:] = [other for other in drawn if other != task]
+
+    def hold(self) -> None:
+        """Grants no more steps until `go_on`."""
+        self._held = True
+
+    def go_on(self) -> None:
+        """Grants steps again."""
+        self._held = False
 
     def advance(self) -> None:
         """Opens the steps up to the next boundary."""
@@ -193,10 +252,15 @@ class StepBudget:
             self._drawn.pop(worker, None)
 
     def _next_boundary(self, done: int) -> int | None:
-        candidates = []
-        if self._evaluation_steps:
-            n = self._evaluation_steps
-            candidates.append((done // n + 1) * n)
+        candidates = [
+            (done // n + 1) * n
+            for n in (self._evaluation_steps, self._snapshot_steps)
+            if n
+        ]
         if self._max_steps:
             candidates.append(max(self._max_steps, done))
         return min(candidates, default=None)
+
+
+def _is_multiple(boundary: int | None, steps: int) -> bool:
+    return bool(steps) and boundary is not None and boundary % steps == 0

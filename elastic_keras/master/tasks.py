@@ -1,11 +1,16 @@
 """The training tasks of a job, epoch after epoch."""
 
+import base64
 import collections
-from collections.abc import Collection, Iterator, Sequence
-from typing import TYPE_CHECKING
+import dataclasses
+import hashlib
+import itertools
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from elastic_keras.config import ConfigError
 from elastic_keras.master import seeds
 from elastic_keras.master.steps import TaskKey
 from elastic_keras.master.task_queue import TaskQueue
@@ -50,9 +55,15 @@ class TrainingTasks:
         self._order: Iterator[WorkItem] = iter(())
         self._unstarted = 0
         self._dropped = False
+        # Tasks in the order that a former master had begun.
+        self._restored = 0
         # Tasks of each begun epoch that are not done.
         self._left: dict[int, int] = {}
         self._counts: dict[int, Counts] = collections.defaultdict(Counts)
+        # Reports of tasks that are done, to this object.
+        self.finished = 0
+        # Of each begun epoch with tasks left, which are done: 1 a task.
+        self._done: dict[int, bytearray] = {}
 
     @property
     def num_tasks(self) -> int:
@@ -102,6 +113,9 @@ class TrainingTasks:
             The lease, or `None` where no task may be handed out now.
         """
         if first:
+            # Those of a former master's may still be far down the order.
+            while self._restored:
+                self._refill()
             lease = self._queue.take(
                 worker, lambda item: (item.epoch, item.task) in first
             )
@@ -126,8 +140,13 @@ class TrainingTasks:
     def finish(self, lease: Lease, counts: Counts) -> None:
         """Takes a report that a task is done."""
         self._queue.finish(lease)
-        self._left[lease.item.epoch] -= 1
-        self._counts[lease.item.epoch].add(counts)
+        epoch = lease.item.epoch
+        self.finished += 1
+        self._left[epoch] -= 1
+        self._done[epoch][lease.item.task] = 1
+        if not self._left[epoch]:
+            del self._done[epoch]
+        self._counts[epoch].add(counts)
 
     def fail(self, lease: Lease) -> None:
         """Takes a report that a task raised the user's exception."""
@@ -149,7 +168,7 @@ class TrainingTasks:
         """Hands nothing out any more: the job ends before its last epoch."""
         self._dropped = True
         self._order = iter(())
-        self._unstarted = 0
+        self._unstarted = self._restored = 0
         self._forget_dropped()
 
     def epoch_done(self, epoch: int) -> bool:
@@ -171,6 +190,88 @@ class TrainingTasks:
             total.add(counts)
         return total
 
+    def undone(self) -> list[TaskKey]:
+        """Returns the tasks of the begun epochs that are not done."""
+        return [
+            (epoch, task)
+            for epoch, done in sorted(self._done.items())
+            for task in range(self.num_tasks)
+            if not done[task]
+        ]
+
+    def to_state(self) -> dict[str, Any]:
+        """Returns which tasks are done, as plain data."""
+        return {
+            "data": self._fingerprint(),
+            "seed": self._seed,
+            "epochs": [
+                {
+                    "epoch": epoch,
+                    "counts": dataclasses.asdict(self._counts[epoch]),
+                    "done": _pack(self._done.get(epoch)),
+                }
+                for epoch in sorted(self._left)
+            ],
+        }
+
+    def restore(self, state: Mapping[str, Any] | None, begun: int) -> None:
+        """Goes on where another object was; call it before anything else.
+
+        Tasks that are not done count as handed out before: the shards know
+        which of their batches are trained.
+
+        Args:
+            state: What its `to_state` returned, at the end or some time
+                before; `None` where nothing was written down.
+            begun: The newest epoch that the shards know of; -1 for none.
+
+        Raises:
+            ConfigError: It is of other data, or of another seed.
+        """
+        known = {}
+        if state is not None:
+            self._check(state)
+            known = {raw["epoch"]: raw for raw in state["epochs"]}
+        orders = []
+        for epoch in range(max([begun, *known]) + 1):
+            raw = known.get(epoch)
+            done = bytearray(self.num_tasks)
+            if raw is not None:
+                done = _unpack(raw["done"], self.num_tasks)
+                self._counts[epoch] = Counts(**raw["counts"])
+            self._epoch = epoch
+            self._left[epoch] = self.num_tasks - sum(done)
+            if self._left[epoch]:
+                self._done[epoch] = done
+                orders.append(self._resumed(epoch, done))
+        self._unstarted = self._restored = sum(self._left.values())
+        self._order = itertools.chain.from_iterable(orders)
+
+    def _check(self, state: Mapping[str, Any]) -> None:
+        if (state["data"], state["seed"]) != (self._fingerprint(), self._seed):
+            raise ConfigError(
+                "The training data, their division into tasks or --seed are "
+                "not those that the job began with; begin a new job in "
+                "another --job_dir. "
+                f"Received: {self.records_per_epoch} records in "
+                f"{self.num_tasks} tasks, seed={self._seed}"
+            )
+
+    def _resumed(self, epoch: int, done: bytearray) -> Iterator[WorkItem]:
+        # Of the moment of the restore: later ones are in the queue.
+        done = bytearray(done)
+        for item in self._items(epoch):
+            if not done[item.task]:
+                item.handed_out = 1
+                yield item
+
+    def _fingerprint(self) -> str:
+        """Tells other data, or another division of them, from these."""
+        digest = hashlib.sha256()
+        for each in self._ranges:
+            digest.update(f"{each.start},{each.count};".encode())
+        return digest.hexdigest()[:16]
+
     def _forget_dropped(self) -> None:
         if self._dropped:
             self._queue.clear()
@@ -182,6 +283,7 @@ class TrainingTasks:
             item = next(self._order, None)
         if item is not None:
             self._unstarted -= 1
+            self._restored = max(0, self._restored - 1)
             self._queue.add([item])
 
     def _may_begin(self) -> bool:
@@ -190,6 +292,7 @@ class TrainingTasks:
     def _begin(self, epoch: int) -> None:
         self._epoch = epoch
         self._left[epoch] = self._unstarted = self.num_tasks
+        self._done[epoch] = bytearray(self.num_tasks)
         self._order = self._items(epoch)
 
     def _items(self, epoch: int) -> Iterator[WorkItem]:
@@ -212,3 +315,19 @@ class TrainingTasks:
 
     def _draw(self, epoch: int, purpose: int) -> np.ndarray:
         return seeds.keys(self._seed, epoch, self.num_tasks, purpose)
+
+
+def _pack(done: bytearray | None) -> str:
+    """Returns which tasks are done as text; empty for all of them."""
+    if done is None:
+        return ""
+    bits = np.packbits(np.frombuffer(done, np.uint8), bitorder="little")
+    return base64.b64encode(bits.tobytes()).decode()
+
+
+def _unpack(text: str, count: int) -> bytearray:
+    if not text:
+        return bytearray(b"\x01" * count)
+    packed = np.frombuffer(base64.b64decode(text), np.uint8)
+    bits = np.unpackbits(packed, count=count, bitorder="little")
+    return bytearray(bits.tobytes())

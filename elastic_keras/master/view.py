@@ -50,6 +50,7 @@ def status(job: "Job") -> master_pb2.JobStatus:
         staleness_max=staleness.max,
         staleness_mean=staleness.mean,
         workers_alive=job.membership.alive,
+        workers_wanted=job.workers_wanted,
         tasks_waiting=training.waiting if training else 0,
         tasks_running=training.running if training else 0,
         error=job.outcome.message,
@@ -136,6 +137,7 @@ def _reading_status(
         seconds_left=0.0 if job.over else left,
         evaluation=job.history.evaluation,
         workers_alive=job.membership.alive,
+        workers_wanted=job.workers_wanted,
         tasks_waiting=job.dispatch.side.waiting,
         tasks_running=job.dispatch.side.running,
         error=job.outcome.message,
@@ -224,11 +226,12 @@ def _ended_by(job: "Job") -> str:
 
 
 def _message(job: "Job") -> str:
-    if job.over or job.ranges is None:
-        return ""
+    trouble = job.snapshots.trouble or job.keeper.trouble
+    if job.over or job.ranges is None or trouble:
+        return trouble
     return statuses.waiting_message(
         alive=job.membership.alive,
-        wanted=job.config.cluster.num_workers,
+        wanted=job.workers_wanted,
         seconds=job.seconds,
         patience=_JOIN_PATIENCE,
         job_dir=job.job_dir,

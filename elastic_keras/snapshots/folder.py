@@ -76,6 +76,18 @@ class SnapshotFolder:
         found = [name for name in names if _NAME.fullmatch(name)]
         return [self.path / n for n in sorted(found, key=lambda n: int(n[5:]))]
 
+    def keep(self, count: int) -> None:
+        """Removes all snapshots but the newest ones.
+
+        Args:
+            count: How many stay; 0 keeps all.
+
+        Raises:
+            OSError: One cannot be removed.
+        """
+        for path in self.all()[:-count] if count else ():
+            shutil.rmtree(path)
+
     def newest(self) -> Snapshot:
         """Returns the newest snapshot whose every byte is there.
 

@@ -114,6 +114,13 @@ class EndTraining:
 
 
 @dataclasses.dataclass(frozen=True)
+class AllComputed:
+    """No batch follows; `done` is called once those before have landed."""
+
+    done: Callable[[], None]
+
+
+@dataclasses.dataclass(frozen=True)
 class Lost:
     """The master does not know this worker any more: join again."""
 

@@ -148,3 +148,8 @@ class MasterClient:
     def close(self) -> None:
         """Closes the connection; calls under way fail."""
         self._client.close()
+
+
+def is_unknown_worker(error: RpcError) -> bool:
+    """Whether the master answered that it does not know this worker."""
+    return error.code == "NOT_FOUND"

@@ -12,7 +12,10 @@ from elastic_keras.worker.channel import Channel, Closed
 from elastic_keras.worker.client import PsClient
 from elastic_keras.worker.feeder import Feeder, TaskData
 from elastic_keras.worker.flow import Flow
-from elastic_keras.worker.master_client import MasterClient
+from elastic_keras.worker.master_client import (
+    MasterClient,
+    is_unknown_worker,
+)
 from elastic_keras.worker.puller import Puller
 from elastic_keras.worker.pusher import Pusher
 from elastic_keras.worker.reservations import Reservations
@@ -21,6 +24,8 @@ from elastic_keras.worker.values import Pulled, Push, StepGradients
 
 # Batches whose ids are known before they are pulled for.
 _READY_BATCHES = 4
+# Most seconds that a lost worker's last steps take to land.
+_LANDING_SECONDS = 30.0
 
 
 class Outcome(enum.Enum):
@@ -92,7 +97,9 @@ class Pipeline:
         self._describe = describe
         self._flow = Flow(window)
         self._ready: Channel[Any] = Channel(_READY_BATCHES)
-        self._computed: Channel[items.ComputedBatch] = Channel()
+        self._computed: Channel[items.ComputedBatch | items.AllComputed] = (
+            Channel()
+        )
         self._reservations = Reservations(master) if reserve else None
         self._feeder = Feeder(
             get_task=master.get_task,
@@ -175,8 +182,13 @@ class Pipeline:
                 end.close()
 
     def _lost(self) -> Outcome:
-        # Others have the tasks by now.
+        # Others have the tasks by now, or a new master will give them out.
         self._feeder.drop_all(TaskRun.abandon)
+        # What is computed lands first: it is not to be computed again, and
+        # nobody counts on a worker's steps before it joins again.
+        landed = threading.Event()
+        self._computed.put(items.AllComputed(landed.set))
+        landed.wait(_LANDING_SECONDS)
         return Outcome.LOST
 
     def _guard(self, work: Callable[[], None]) -> None:
@@ -320,11 +332,6 @@ class Pipeline:
         if self._reservations is not None:
             self._reservations.flush()
         self._master.report(request)
-
-
-def is_unknown_worker(error: RpcError) -> bool:
-    """Whether the master answered that it does not know this worker."""
-    return error.code == "NOT_FOUND"
 
 
 def _push(

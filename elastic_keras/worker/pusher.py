@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Sequence
 
+from elastic_keras.wire.errors import RpcError
 from elastic_keras.wire.proto import ps_pb2
 from elastic_keras.worker import items
 from elastic_keras.worker.channel import Channel
 from elastic_keras.worker.flow import Flow
+from elastic_keras.worker.master_client import is_unknown_worker
 from elastic_keras.worker.reservations import Reservations
 from elastic_keras.worker.values import Push
 
@@ -26,7 +28,7 @@ class Pusher:
         self,
         *,
         push: Callable[[Push, Sequence[int] | None], list[ps_pb2.PushReply]],
-        computed: Channel[items.ComputedBatch],
+        computed: Channel[items.ComputedBatch | items.AllComputed],
         flow: Flow,
         reservations: Reservations | None,
     ) -> None:
@@ -38,7 +40,17 @@ class Pusher:
     def run(self) -> None:
         """Works until the channel is closed."""
         while True:
-            self.push(self._computed.get())
+            item = self._computed.get()
+            if isinstance(item, items.AllComputed):
+                item.done()
+                continue
+            try:
+                self.push(item)
+            except RpcError as error:
+                if not is_unknown_worker(error):
+                    raise
+                # The shards have it; the others of this worker land as well.
+                self._flow.put_urgent(items.Lost())
 
     def push(
         self,

@@ -126,7 +126,6 @@ class ModelWork:
             watchdog=self._watchdog,
             predicting=self._predicting,
         )
-        training = config.training
         pipeline = Pipeline(
             client=self._client,
             master=master,
@@ -135,7 +134,7 @@ class ModelWork:
             other_task=others.do,
             describe=describe,
             window=window(config.staleness, config.cluster.num_workers),
-            reserve=bool(training.evaluation_steps or training.max_steps),
+            reserve=config.counts_steps,
         )
         self._present = master, pipeline
         return pipeline

@@ -82,6 +82,14 @@ class MasterServicer(Servicer):
     async def WatchJob(self, request):  # noqa: N802
         yield master_pb2.JobStatus(phase="training", steps=1)
         (self._job_dir / "watched").touch()
+        if "scales" in self._scenario:
+            yield master_pb2.JobStatus(phase="training", workers_wanted=3)
+            while not _runs(self._job_dir, "worker-2"):
+                await asyncio.sleep(0.02)
+            yield master_pb2.JobStatus(phase="training", workers_wanted=1)
+            left = self._job_dir / "left"
+            while not left.exists() or len(left.read_text().split()) < 4:
+                await asyncio.sleep(0.02)
         if "leaves" in self._scenario:
             # As a master does that is told to end, but at a known moment.
             (self._job_dir / "result.json").write_text(
@@ -151,6 +159,12 @@ def main():
     with open(job_dir / f"{name}.pids", "a") as file:
         file.write(f"{os.getpid()}\n")
     lifeline.watch_parent()
+    if (
+        role == "master"
+        and "headless" in scenario
+        and _runs(job_dir, role) == 1
+    ):
+        os.kill(os.getpid(), signal.SIGKILL)
     config = JobConfig.from_json((job_dir / "config.json").read_text())
     if role == "worker":
         exits.run_main(lambda: _work(job_dir, int(index), scenario))

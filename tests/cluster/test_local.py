@@ -13,6 +13,7 @@ import time
 import psutil
 import pytest
 
+from elastic_keras.cluster.job_directory import make_job_directory
 from elastic_keras.config import ConfigError, JobConfig
 from tests.cluster import stand_ins
 
@@ -126,6 +127,40 @@ def test_killed_worker_is_started_again(tmp_path):
     # The master hears of it at once, not by missing heartbeats.
     left = (tmp_path / "job" / "left").read_text().splitlines()
     assert f"0 {pids[0]}" in left
+
+
+def test_killed_master_is_started_again(tmp_path):
+    outcome, _ = _run("headless", tmp_path)
+    assert outcome.status == "succeeded"
+    restarts = json.loads((tmp_path / "job" / "restarts.json").read_text())
+    assert restarts == {"master": 1, "ps": 0, "worker": 0}
+    assert len((tmp_path / "job" / "master.pids").read_text().split()) == 2
+
+
+def test_workers_come_and_go_as_the_master_says(tmp_path):
+    outcome, _ = _run("scales", tmp_path)
+    assert outcome.status == "succeeded"
+    job_dir = tmp_path / "job"
+    for index in range(3):
+        pids = (job_dir / f"worker-{index}.pids").read_text().split()
+        assert len(pids) == 1
+    left = (job_dir / "left").read_text().splitlines()
+    assert sorted(line.split()[0] for line in left) == ["1", "2"]
+    config = json.loads((job_dir / "config.json").read_text())
+    assert config["cluster"]["num_workers"] == 1
+    restarts = json.loads((job_dir / "restarts.json").read_text())
+    assert restarts["worker"] == 0
+
+
+def test_a_directory_belongs_to_one_launcher(tmp_path):
+    made = make_job_directory(
+        JobConfig.from_options(job_dir=str(tmp_path / "job"))
+    )
+    refused = pytest.raises(ConfigError, match="The job is running")
+    with made.locked(), refused, made.locked(patience=0.2):
+        raise AssertionError("Two launchers hold it.")
+    with made.locked(patience=0.0):
+        pass
 
 
 def test_workers_that_keep_crashing_end_the_job(tmp_path):

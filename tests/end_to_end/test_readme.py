@@ -148,6 +148,27 @@ def test_export(folder, trained):
     assert "shape=(1, 1), dtype=float32" in served.stdout, served.stderr
 
 
+def test_commands_that_go_on(folder, trained):
+    trained.succeeded()
+    scale, again, listed, more = (
+        elastic_keras(
+            *command[1:], job_dir=folder / "runs" / "more", folder=folder
+        )
+        for command in _commands("elastic_keras scale")
+    )
+    assert scale.code == 2
+    assert "The job is not running" in scale.err
+    assert again.code == 0
+    assert "This training is finished" in again.err
+    assert "3 shards" not in listed.out
+    assert "step-0000000" in listed.out
+    result = more.succeeded()
+    # One epoch more than the first job's.
+    assert result["records_trained"] == 1800
+    assert [point["epoch"] for point in result["history"]] == [1, 2]
+    assert len(result["shards"]) == 3
+
+
 def test_commands_that_look(folder, trained):
     trained.succeeded()
     found = []

@@ -37,7 +37,7 @@ def job(tmp_path):
             "--num_workers=2",
             "--num_ps=2",
             "--max_staleness=4",
-            "--heartbeat_secs=0.1",
+            "--heartbeat_secs=0.5",
             f"--metrics_port={port}",
             model="waiting",
             environment={"EK_TEST_MARKER": str(marker)},

@@ -3,6 +3,7 @@
 import collections
 
 from elastic_keras.master.changes import Changes
+from elastic_keras.master.shards import Cut
 from elastic_keras.master.side_tasks import wait_until
 from elastic_keras.signature import ModelSignature, OptimizerSpec
 from elastic_keras.snapshots.manifest import FileEntry, ShardEntry
@@ -25,6 +26,9 @@ class StandInShards:
         self.nonfinite = [0] * count
         self.log = []
         self.snapshot_error = None
+        self.write_error = None
+        self.cuts = []
+        self.committed = []
         self._max_staleness = max_staleness
         self._uses_ema = uses_ema
 
@@ -52,11 +56,29 @@ class StandInShards:
     async def finalize(self):
         self.calls.append("finalize")
 
-    async def snapshot(self, folder):
+    async def cut(self, folder):
         self.calls.append(f"snapshot {folder}")
         if self.snapshot_error is not None:
             raise self.snapshot_error
+        self.cuts.append([set(ledger) for ledger in self.ledgers])
+        return [
+            Cut(
+                batches=len(ledger),
+                examples=sum(ledger.values()),
+                ledger_crc32c=hash(frozenset(ledger)) & 0xFFFFFFFF,
+                segment=3,
+            )
+            for ledger in self.ledgers
+        ]
+
+    async def written(self, folder):
+        if self.write_error is not None:
+            raise self.write_error
         return [snapshot_reply(len(ledger)) for ledger in self.ledgers]
+
+    async def commit(self, segments):
+        self.calls.append(f"commit {segments}")
+        self.committed.append(self.cuts[-1])
 
     async def progress(self, epoch, task):
         return [

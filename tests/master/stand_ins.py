@@ -71,10 +71,7 @@ class StandInWorker:
         self._step = 0
         self._granted = 0
         self._calls = 0
-        training = job.config.training
-        self._counts_steps = bool(
-            training.evaluation_steps or training.max_steps
-        )
+        self._counts_steps = job.config.counts_steps
 
     async def run(self):
         await self.job.sample()
@@ -99,6 +96,9 @@ class StandInWorker:
             except Refused:
                 await tasks.put(None)
                 return
+            if asyncio.current_task().cancelling():
+                # `asyncio.wait_for` may swallow a cancellation.
+                raise asyncio.CancelledError
             if task.kind == master_pb2.TASK_STOP:
                 await tasks.put(None)
                 return
@@ -293,7 +293,16 @@ def ranges(*counts, source="data"):
     ]
 
 
-def make_job(tmp_path, shards, *, training=(4, 3, 5), validation=(), **options):
+def make_job(
+    tmp_path,
+    shards,
+    *,
+    training=(4, 3, 5),
+    validation=(),
+    former=None,
+    generation=0,
+    **options,
+):
     """A job over ranges of these many records."""
     if validation:
         options["validation_data"] = "validation"
@@ -307,6 +316,8 @@ def make_job(tmp_path, shards, *, training=(4, 3, 5), validation=(), **options):
         shards,
         scan=lambda _: scanned,
         landing_seconds=0.0,
+        former=former,
+        generation=generation,
     )
 
 

@@ -42,8 +42,8 @@ class _ShardServicer:
         self.calls.append(("Finalize", request))
         return tensor_pb2.Empty()
 
-    async def Snapshot(self, request):  # noqa: N802
-        self.calls.append(("Snapshot", request))
+    async def AwaitSnapshot(self, request):  # noqa: N802
+        self.calls.append(("AwaitSnapshot", request))
         return snapshot_reply(version=3)
 
     async def GetStatus(self, request):  # noqa: N802
@@ -55,7 +55,16 @@ class _ShardServicer:
         raise rpc.Refused("UNIMPLEMENTED", "The master has no need of this.")
 
     InitDense = Pull = Push = SetLearningRate = GetProgress = _other
-    Cut = AwaitSnapshot = CommitSnapshot = _other
+
+    async def Cut(self, request):  # noqa: N802
+        self.calls.append(("Cut", request))
+        return ps_pb2.CutReply(segment=-1)
+
+    async def CommitSnapshot(self, request):  # noqa: N802
+        self.calls.append(("CommitSnapshot", request))
+        return tensor_pb2.Empty()
+
+    Snapshot = _other
 
 
 class _Bench:
@@ -178,7 +187,9 @@ def test_a_whole_job_over_grpc(tmp_path):
                 "Flush",
                 "Finalize",
                 "Flush",
-                "Snapshot",
+                "Cut",
+                "AwaitSnapshot",
+                "CommitSnapshot",
             ]
             await bench.call("Leave", worker=worker)
             assert not bench.job.membership.alive

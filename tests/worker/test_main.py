@@ -70,6 +70,9 @@ class _Master:
     async def WatchJob(self, request):  # noqa: N802
         yield master_pb2.JobStatus()
 
+    async def ScaleJob(self, request):  # noqa: N802
+        return tensor_pb2.Empty()
+
     async def StopJob(self, request):  # noqa: N802
         return tensor_pb2.Empty()
 

@@ -245,6 +245,12 @@ class LeaveRequest(_message.Message):
     pid: int
     def __init__(self, worker: _Optional[int] = ..., index: _Optional[int] = ..., pid: _Optional[int] = ...) -> None: ...
 
+class ScaleJobRequest(_message.Message):
+    __slots__ = ("num_workers",)
+    NUM_WORKERS_FIELD_NUMBER: _ClassVar[int]
+    num_workers: int
+    def __init__(self, num_workers: _Optional[int] = ...) -> None: ...
+
 class StopJobRequest(_message.Message):
     __slots__ = ("reason",)
     REASON_FIELD_NUMBER: _ClassVar[int]
@@ -252,7 +258,7 @@ class StopJobRequest(_message.Message):
     def __init__(self, reason: _Optional[str] = ...) -> None: ...
 
 class JobStatus(_message.Message):
-    __slots__ = ("phase", "epoch", "num_epochs", "records_done", "records_expected", "steps", "examples_per_second", "seconds_left", "loss", "metrics", "evaluation", "staleness_max", "staleness_mean", "workers_alive", "tasks_waiting", "tasks_running", "error", "exit_code", "message")
+    __slots__ = ("phase", "epoch", "num_epochs", "records_done", "records_expected", "steps", "examples_per_second", "seconds_left", "loss", "metrics", "evaluation", "staleness_max", "staleness_mean", "workers_alive", "tasks_waiting", "tasks_running", "error", "exit_code", "message", "workers_wanted")
     class MetricsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -286,6 +292,7 @@ class JobStatus(_message.Message):
     ERROR_FIELD_NUMBER: _ClassVar[int]
     EXIT_CODE_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    WORKERS_WANTED_FIELD_NUMBER: _ClassVar[int]
     phase: str
     epoch: int
     num_epochs: int
@@ -305,7 +312,8 @@ class JobStatus(_message.Message):
     error: str
     exit_code: int
     message: str
-    def __init__(self, phase: _Optional[str] = ..., epoch: _Optional[int] = ..., num_epochs: _Optional[int] = ..., records_done: _Optional[int] = ..., records_expected: _Optional[int] = ..., steps: _Optional[int] = ..., examples_per_second: _Optional[float] = ..., seconds_left: _Optional[float] = ..., loss: _Optional[float] = ..., metrics: _Optional[_Mapping[str, float]] = ..., evaluation: _Optional[_Mapping[str, float]] = ..., staleness_max: _Optional[int] = ..., staleness_mean: _Optional[float] = ..., workers_alive: _Optional[int] = ..., tasks_waiting: _Optional[int] = ..., tasks_running: _Optional[int] = ..., error: _Optional[str] = ..., exit_code: _Optional[int] = ..., message: _Optional[str] = ...) -> None: ...
+    workers_wanted: int
+    def __init__(self, phase: _Optional[str] = ..., epoch: _Optional[int] = ..., num_epochs: _Optional[int] = ..., records_done: _Optional[int] = ..., records_expected: _Optional[int] = ..., steps: _Optional[int] = ..., examples_per_second: _Optional[float] = ..., seconds_left: _Optional[float] = ..., loss: _Optional[float] = ..., metrics: _Optional[_Mapping[str, float]] = ..., evaluation: _Optional[_Mapping[str, float]] = ..., staleness_max: _Optional[int] = ..., staleness_mean: _Optional[float] = ..., workers_alive: _Optional[int] = ..., tasks_waiting: _Optional[int] = ..., tasks_running: _Optional[int] = ..., error: _Optional[str] = ..., exit_code: _Optional[int] = ..., message: _Optional[str] = ..., workers_wanted: _Optional[int] = ...) -> None: ...
 
 class JobDescription(_message.Message):
     __slots__ = ("job_id", "status", "seconds", "workers", "shards", "restarts")
