@@ -385,6 +385,14 @@ class SnapshotOptions(_Checked):
         "that dies comes back with all of them.",
         commands=_TRAINING,
     )
+    journal_max_mb: int = option(
+        8192,
+        "Journal of a shard that a snapshot is taken at, to begin it anew; 0 "
+        "lets it grow to the end of the job.",
+        unit="MiB",
+        minimum=0,
+        commands=_TRAINING,
+    )
     snapshot_steps: int = option(
         0,
         "Steps between snapshots; 0 takes none by steps. The end of training "
@@ -414,6 +422,16 @@ class SnapshotOptions(_Checked):
         "snapshot was taken.",
         commands=("train", "evaluate", "predict", "export"),
     )
+
+    @property
+    def journal_limit(self) -> int:
+        """Bytes of a journal that call for a snapshot; 0 for none."""
+        return self.journal * self.journal_max_mb << 20
+
+    @property
+    def holds(self) -> bool:
+        """Whether snapshots are taken at moments unknown beforehand."""
+        return bool(self.snapshot_secs or self.journal_limit)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -542,7 +560,7 @@ class JobConfig:
             self.training.evaluation_steps
             or self.training.max_steps
             or self.snapshots.snapshot_steps
-            or self.snapshots.snapshot_secs
+            or self.snapshots.holds
         )
 
     @property

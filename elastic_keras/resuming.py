@@ -20,6 +20,7 @@ _OPTIONS = (
     "max_nonfinite_pushes",
     "snapshot_steps",
     "snapshot_secs",
+    "journal_max_mb",
     "keep_snapshots",
 )
 # The parameters lie where they lie.

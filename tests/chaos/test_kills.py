@@ -143,3 +143,28 @@ def test_fifty_kills_of_four_workers_and_two_shards(tmp_path, data):
         f"AUC {peace['evaluation']['auc']:.4f} undisturbed, {difference:+.4f}"
     )
     assert abs(difference) <= 0.003
+
+
+def test_a_journal_that_is_long_is_begun_anew_by_a_snapshot(tmp_path, data):
+    job = RunningJob(
+        tmp_path / "job",
+        *flags(data, 30),
+        "--num_workers=1",
+        "--num_ps=2",
+        "--journal_max_mb=1",
+    )
+    journals = tmp_path / "job" / "journal"
+    largest = 0
+    while not job.is_over:
+        try:
+            files = [f.stat().st_size for f in journals.glob("ps-0/*")]
+        except FileNotFoundError:
+            continue
+        largest = max(largest, sum(files))
+        job.wait_for(lambda before=job.records: job.records > before, "step")
+    result(job, 30)
+    taken = sorted((tmp_path / "job" / "snapshots").glob("step-*"))
+    assert len(taken) >= 2
+    print(f"largest journal {largest:,} bytes, {[p.name for p in taken]}")
+    # A poll of the shards' sizes, and a snapshot's time, later.
+    assert 1 << 20 <= largest < 8 << 20
