@@ -1,6 +1,5 @@
 """A job in a process tree of its own, and who kills its members."""
 
-import os
 import pathlib
 import random
 import re
@@ -11,7 +10,7 @@ import time
 
 import psutil
 
-from tests.end_to_end.harness import ZOO
+from tests.end_to_end.harness import ZOO, as_a_user
 
 ROLES = ("worker", "ps", "master")
 _PATIENCE = 120.0
@@ -43,7 +42,7 @@ class RunningJob:
                 "--progress=plain",
                 *flags,
             ],
-            env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2"},
+            env=as_a_user(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,

@@ -239,7 +239,7 @@ def test_snapshots_by_time_are_cut_at_one_ledger(tmp_path):
             tmp_path,
             shards,
             training=(9,) * 40,
-            num_epochs=3,
+            num_epochs=30,
             snapshot_secs=0.02,
             keep_snapshots=2,
         )
