@@ -170,6 +170,9 @@ class PSModel:
                 logs |= {f"val_{name}": value for name, value in found.items()}
             if hooks.run(_hook("on_epoch_end", epoch, logs))["stop"]:
                 break
+        if epochs > initial_epoch:
+            # With `use_ema`, as Keras does at the end of each fit.
+            session.shards.finalize()
         hooks.run(_hook("on_train_end", 0, logs))
         session.refresh()
         return history
