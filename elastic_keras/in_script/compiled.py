@@ -25,12 +25,15 @@ class Compiled:
     loss: Any
     metrics: Any = None
 
-    def named_metrics(self, labels: Any, outputs: Any) -> dict[str, Any]:
+    def named_metrics(
+        self, labels: Any, outputs: Any, names: Sequence[str] = ()
+    ) -> dict[str, Any]:
         """Returns metrics by name, or by output and name.
 
         Args:
             labels: Spec of the labels, for "accuracy".
             outputs: Spec of the model's outputs.
+            names: Names of the outputs, for lists of one entry for each.
 
         Raises:
             ConfigError: Metrics in another form.
@@ -38,12 +41,19 @@ class Compiled:
         metrics = self.metrics
         if metrics is None:
             return {}
+        if _is_by_position(metrics):
+            if len(metrics) != len(names):
+                raise ConfigError(
+                    "A list of lists of metrics has one for each output. "
+                    f"Received: {len(metrics)} of them, outputs {list(names)}"
+                )
+            metrics = dict(zip(names, metrics, strict=True))
         if isinstance(metrics, dict):
             return {
                 output: _named(
                     _listed(entry),
-                    _part(labels, output),
-                    _part(outputs, output),
+                    _part(labels, output, names),
+                    _part(outputs, output, names),
                 )
                 for output, entry in metrics.items()
             }
@@ -54,8 +64,18 @@ def _listed(metrics: Any) -> Sequence[Any]:
     return metrics if isinstance(metrics, list | tuple) else [metrics]
 
 
-def _part(specs: Any, output: str) -> Any:
-    return specs.get(output) if isinstance(specs, dict) else specs
+def _is_by_position(metrics: Any) -> bool:
+    return isinstance(metrics, list | tuple) and any(
+        isinstance(entry, list | tuple) for entry in metrics
+    )
+
+
+def _part(specs: Any, output: str, names: Sequence[str]) -> Any:
+    if isinstance(specs, dict):
+        return specs.get(output)
+    if isinstance(specs, list | tuple) and output in names:
+        return specs[names.index(output)]
+    return specs
 
 
 def _named(metrics: Sequence[Any], labels: Any, outputs: Any) -> dict[str, Any]:

@@ -45,6 +45,8 @@ class LocalShards:
         self._stack = contextlib.ExitStack()
         self._processes: list[Process] = []
         self._members = 0
+        # Pushes with a NaN or Inf that were told of.
+        self._told = 0
         try:
             self._start(count, staleness)
         except BaseException:
@@ -103,19 +105,24 @@ class LocalShards:
         return self._members
 
     def check_finite(self) -> None:
-        """Checks that every gradient was a finite number.
+        """Checks that every gradient since the last check was finite.
 
         Raises:
             FloatingPointError: Batches were refused.
         """
-        for client in self._clients:
-            status = client.call("GetStatus", tensor_pb2.Empty())
-            if status.nonfinite_pushes:
-                raise FloatingPointError(
-                    f"{status.nonfinite_pushes} batches had a gradient with a "
-                    "NaN or Inf and were left out. Look at the loss and the "
-                    "inputs, lower the learning rate or clip gradients"
-                )
+        statuses = [
+            client.call("GetStatus", tensor_pb2.Empty())
+            for client in self._clients
+        ]
+        # Each shard refuses the same batches.
+        refused = max(status.nonfinite_pushes for status in statuses)
+        found, self._told = refused - self._told, refused
+        if found:
+            raise FloatingPointError(
+                f"{found} batches had a gradient with a NaN or Inf and were "
+                "left out. Look at the loss and the inputs, lower the "
+                "learning rate or clip gradients"
+            )
 
     def finalize(self) -> None:
         """Ends training: with `use_ema`, parameters become averages."""

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from elastic_keras.config import ConfigError, StalenessOptions
 from elastic_keras.in_script.compiled import Compiled
-from elastic_keras.in_script.inputs import as_dataset
+from elastic_keras.in_script.inputs import as_dataset, labelled, split
 from elastic_keras.in_script.rows import bring_back
 from elastic_keras.in_script.session import Session
 from elastic_keras.wire.proto import master_pb2
@@ -85,6 +85,7 @@ class PSModel:
         optimizer: Any = "rmsprop",
         loss: Any = None,
         metrics: Any = None,
+        weighted_metrics: Any = None,
     ) -> None:
         """Says how the model is trained, as `keras.Model.compile` does.
 
@@ -93,10 +94,16 @@ class PSModel:
             loss: A Keras loss, its name, a function (labels, predictions),
                 or one for each output.
             metrics: Metrics, names or functions in a list, or by output.
+            weighted_metrics: Not supported: weights enter the loss alone.
 
         Raises:
             ConfigError: It has been trained already.
         """
+        if weighted_metrics:
+            raise ConfigError(
+                "Weights enter the loss alone: name metrics in metrics=. "
+                f"Received: weighted_metrics={weighted_metrics!r}"
+            )
         if self._session is not None:
             raise ConfigError(
                 "The model is being trained: call to_keras() before it is "
@@ -118,6 +125,9 @@ class PSModel:
         shuffle: bool = True,
         sample_weight: Any = None,
         initial_epoch: int = 0,
+        validation_split: float = 0.0,
+        class_weight: Any = None,
+        steps_per_epoch: int | None = None,
     ) -> keras.callbacks.History:
         """Trains the model.
 
@@ -134,6 +144,10 @@ class PSModel:
             shuffle: Whether arrays are shuffled in each epoch.
             sample_weight: Weights, for arrays.
             initial_epoch: The first epoch.
+            validation_split: Fraction of arrays, their end, held out as
+                validation data.
+            class_weight: Not supported: give `sample_weight`.
+            steps_per_epoch: Not supported: give `dataset.take(n)`.
 
         Returns:
             Keras's history, whose `history` has a list of values by metric.
@@ -142,19 +156,26 @@ class PSModel:
             ConfigError: The model, or an argument, cannot work.
             FloatingPointError: A gradient held a NaN or Inf.
         """
-        dataset = as_dataset(
-            x, y, sample_weight, batch_size=batch_size, shuffle=shuffle
+        _refuse(class_weight=class_weight, steps_per_epoch=steps_per_epoch)
+        if validation_split and validation_data is None:
+            (x, y, sample_weight), validation_data = split(
+                (x, y, sample_weight), validation_split
+            )
+        dataset = labelled(
+            as_dataset(
+                x, y, sample_weight, batch_size=batch_size, shuffle=shuffle
+            )
         )
         held_out = _validation(validation_data, batch_size)
         session = self._open(dataset)
-        steps = int(dataset.cardinality())
+        session.welcome(dataset)
         history = keras.callbacks.History()
         hooks = session.use_callbacks(
             # In Keras's order: callbacks may add to the logs.
             [*(callbacks or ()), *_progress(verbose), history],
             epochs=epochs,
-            verbose=1 if verbose == "auto" else int(verbose),
-            steps=steps if steps >= 0 else None,
+            verbose=_level(verbose),
+            steps=_steps(dataset),
         )
         history.set_model(self.model)
         self.history = history
@@ -165,11 +186,14 @@ class PSModel:
             logs = session.train(dataset, epoch)
             if held_out is not None:
                 hooks.run(_hook("on_test_begin", epoch))
-                found = session.evaluate(held_out)
+                found = session.evaluate(held_out, hooks)
                 hooks.run(_hook("on_test_end", epoch, found))
                 logs |= {f"val_{name}": value for name, value in found.items()}
             if hooks.run(_hook("on_epoch_end", epoch, logs))["stop"]:
                 break
+        if epochs > initial_epoch:
+            # With `use_ema`, as Keras does at the end of each fit.
+            session.shards.finalize()
         hooks.run(_hook("on_train_end", 0, logs))
         session.refresh()
         return history
@@ -180,7 +204,9 @@ class PSModel:
         y: Any = None,
         *,
         batch_size: int | None = None,
+        verbose: Any = "auto",
         sample_weight: Any = None,
+        callbacks: _Callbacks = None,
         return_dict: bool = False,
     ) -> Any:
         """Evaluates the model; arguments as in `fit`.
@@ -189,25 +215,47 @@ class PSModel:
             The loss, or a list of it and the metrics, as in Keras; with
             `return_dict` the value by metric.
         """
-        dataset = as_dataset(x, y, sample_weight, batch_size=batch_size)
-        values = self._open(dataset).evaluate(dataset)
+        dataset = labelled(
+            as_dataset(x, y, sample_weight, batch_size=batch_size)
+        )
+        shown = _progress(verbose)
+        session = self._open(dataset)
+        session.welcome(dataset)
+        hooks = session.use_callbacks(
+            [*(callbacks or ()), *shown],
+            epochs=1,
+            verbose=_level(verbose),
+            steps=_steps(dataset),
+        )
+        hooks.run(_hook("on_test_begin"))
+        values = session.evaluate(dataset, hooks)
+        hooks.run(_hook("on_test_end", 0, values))
         if return_dict:
             return values
         listed = list(values.values())
         return listed[0] if len(listed) == 1 else listed
 
-    def predict(self, x: Any, *, batch_size: int | None = None) -> Any:
+    def predict(
+        self,
+        x: Any,
+        *,
+        batch_size: int | None = None,
+        verbose: Any = "auto",
+    ) -> Any:
         """Returns the model's outputs as arrays, nested as they are.
 
         Args:
             x: A dataset of batches, whose labels are left out, or arrays.
             batch_size: Examples in a batch of arrays; 32 by default.
+            verbose: Whether a progress bar is shown, as in `fit`.
         """
+        level = _level(verbose)
         dataset = as_dataset(x, batch_size=batch_size)
         spec = dataset.element_spec
         if isinstance(spec, tuple):
-            dataset = dataset.map(lambda features, *rest: features)
-        return self._open(dataset).predict(dataset)
+            dataset = dataset.map(lambda features, *rest: (features,))
+        shown = keras.utils.Progbar(_steps(dataset), verbose=level)
+        return self._open(dataset).predict(dataset, shown)
 
     def to_keras(self) -> keras.Model:
         """Ends training and returns the model, an ordinary one again.
@@ -257,7 +305,7 @@ class PSModel:
             return self._session
         if self._compiled is None:
             raise ConfigError(
-                "Call compile(optimizer, loss) before fit. "
+                "Call compile(optimizer, loss) before fit or predict. "
                 f"Received: a model named {self.model.name!r}"
             )
         self._session = Session(
@@ -275,21 +323,44 @@ class PSModel:
 
 def _validation(data: Any, batch_size: int | None) -> tf.data.Dataset | None:
     if data is None or isinstance(data, tf.data.Dataset):
-        return None if data is None else as_dataset(data)
+        return None if data is None else labelled(as_dataset(data))
     if not isinstance(data, tuple | list) or len(data) not in (2, 3):
         raise ConfigError(
             "validation_data is a dataset, (x, y) or (x, y, sample_weight). "
             f"Received: {type(data).__name__}"
         )
-    return as_dataset(*data, batch_size=batch_size)
+    return labelled(as_dataset(*data, batch_size=batch_size))
 
 
-def _progress(verbose: Any) -> list[keras.callbacks.Callback]:
+def _refuse(**arguments: Any) -> None:
+    instead = {
+        "class_weight": "each example's weight as sample_weight",
+        "steps_per_epoch": "a dataset of as many batches: dataset.take(n)",
+    }
+    for name, value in arguments.items():
+        if value is not None:
+            raise ConfigError(
+                f"fit() has no {name}; give {instead[name]}. "
+                f"Received: {name}={value!r}"
+            )
+
+
+def _level(verbose: Any) -> int:
     if verbose not in ("auto", 0, 1, 2):
         raise ConfigError(
             f'verbose is "auto", 0, 1 or 2. Received: verbose={verbose!r}'
         )
-    return [keras.callbacks.ProgbarLogger()] if verbose else []
+    return 1 if verbose == "auto" else int(verbose)
+
+
+def _progress(verbose: Any) -> list[keras.callbacks.Callback]:
+    return [keras.callbacks.ProgbarLogger()] if _level(verbose) else []
+
+
+def _steps(dataset: tf.data.Dataset) -> int | None:
+    """Returns the number of batches, if it is known."""
+    steps = int(dataset.cardinality())
+    return steps if steps >= 0 else None
 
 
 def _hook(

@@ -6,7 +6,11 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from elastic_keras.config import StalenessOptions, WireOptions
+from elastic_keras.config import (
+    ConfigError,
+    StalenessOptions,
+    WireOptions,
+)
 from elastic_keras.data.reader import Counts
 from elastic_keras.in_script.compiled import Compiled
 from elastic_keras.in_script.epoch import Failure, OneTask
@@ -60,7 +64,7 @@ class Session:
         seed: int,
         threshold_bytes: int,
     ) -> None:
-        batch = next(iter(sample.take(1)))
+        batch = _first(sample)
         self.prepared: PreparedModel = prepare(
             model,
             compiled.loss,
@@ -70,18 +74,12 @@ class Session:
             seed=seed,
             threshold_bytes=threshold_bytes,
         )
-        metrics = self._metrics(compiled, batch)
-        # Training and evaluation take turns with them.
-        self.steps = Steps(self.prepared, (metrics, metrics))
-        self.steps.try_metrics(batch)
+        self._compiled = compiled
         self._staleness = staleness
         self._stats = WorkerStats()
-        self._running = RunningLogs(metrics), RunningLogs(metrics)
-        self._computing = TrainComputing(
-            self.steps, self._stats, running=self._running[0]
-        )
+        self._has_metrics = False
+        self._make_steps(batch)
         self._passes = 0
-        self.callbacks: JobCallbacks | None = None
         self._pipeline: Pipeline | None = None
         self.shards = LocalShards(num_ps, staleness)
         config = self.shards.config
@@ -109,7 +107,7 @@ class Session:
         verbose: int,
         steps: int | None,
     ) -> JobCallbacks:
-        """Puts callbacks around the model for a `fit`.
+        """Puts callbacks around the model for a `fit` or `evaluate`.
 
         Args:
             callbacks: The callbacks.
@@ -122,7 +120,7 @@ class Session:
         """
         signature = self.prepared.signature
         check_tables(check(callbacks), [t.name for t in signature.tables])
-        self.callbacks = JobCallbacks(
+        hooks = JobCallbacks(
             callbacks,
             self.prepared.model,
             epochs=epochs,
@@ -134,8 +132,8 @@ class Session:
             verbose=verbose,
             steps=steps,
         )
-        self._computing.hooks = self.callbacks
-        return self.callbacks
+        self._computing.hooks = hooks
+        return hooks
 
     def train(self, dataset: tf.data.Dataset, epoch: int) -> dict[str, float]:
         """Trains a pass over a dataset.
@@ -155,7 +153,7 @@ class Session:
             leave=self.shards.begin,
         )
         failure = Failure()
-        self.steps.expect("train", dataset.element_spec)
+        self._expect("train", dataset)
         self._pipeline = Pipeline(
             client=self._client,
             master=master,  # type: ignore[arg-type]
@@ -174,9 +172,19 @@ class Session:
         states = decode_states(master.done.states)
         return self.steps.train_metrics.result_from(states)
 
-    def evaluate(self, dataset: tf.data.Dataset) -> dict[str, float]:
-        """Evaluates a dataset; returns the value by metric."""
-        self.steps.expect("evaluate", dataset.element_spec)
+    def evaluate(
+        self, dataset: tf.data.Dataset, hooks: JobCallbacks
+    ) -> dict[str, float]:
+        """Evaluates a dataset.
+
+        Args:
+            dataset: Batches.
+            hooks: The callbacks around its batches.
+
+        Returns:
+            Value by metric.
+        """
+        self._expect("evaluate", dataset)
         failure = Failure()
         reports: list[master_pb2.ReportTaskRequest] = []
         OtherTasks(
@@ -184,7 +192,7 @@ class Session:
             open_data=lambda task: self._open(dataset, training=False),
             steps=self.steps,
             computing=self._computing,
-            callbacks=self.callbacks,
+            callbacks=hooks,
             running=self._running[1],
             report=reports.append,
             describe=failure.describe,
@@ -195,20 +203,52 @@ class Session:
         states = decode_states(reports[0].states)
         return self.steps.evaluation_metrics.result_from(states)
 
-    def predict(self, dataset: tf.data.Dataset) -> Any:
-        """Returns the model's outputs for a dataset, nested as they are."""
-        self.steps.expect("predict", dataset.element_spec)
+    def predict(
+        self, dataset: tf.data.Dataset, shown: keras.utils.Progbar
+    ) -> Any:
+        """Returns the model's outputs for a dataset, nested as they are.
+
+        Args:
+            dataset: Batches of features.
+            shown: Counts them.
+
+        Raises:
+            ConfigError: There are none.
+        """
+        self._expect("predict", dataset)
         opened = self._open(dataset, training=False)
         found = []
         for batch, pulled in pulled_ahead(self._client, opened.batches()):
             self._computing.assign(pulled.dense)
             outputs = self.steps.predict(batch.data, pulled.rows, batch.inverse)
             found.append(tf.nest.map_structure(lambda x: x.numpy(), outputs))
+            shown.update(len(found), finalize=False)
+        if not found:
+            raise _no_batch(dataset)
+        shown.update(len(found), finalize=True)
         return tf.nest.map_structure(lambda *x: np.concatenate(x), *found)
 
     def refresh(self) -> None:
         """Brings the model the newest dense parameters."""
         refresh(self.prepared, self._client, self._computing)
+
+    def welcome(self, dataset: tf.data.Dataset) -> None:
+        """Makes metrics by the first dataset with labels.
+
+        Args:
+            dataset: Batches (features, labels[, weights]).
+
+        Raises:
+            ConfigError: There are none.
+        """
+        if not self._has_metrics:
+            self._make_steps(_first(dataset))
+
+    def _expect(self, mode: str, dataset: tf.data.Dataset) -> None:
+        """Lets a mode's steps be those for a dataset's batches."""
+        if not self.steps.fits(mode, dataset.element_spec):
+            self.steps.forget(mode)
+        self.steps.expect(mode, dataset.element_spec)
 
     def _stop_training(self) -> None:
         if self._pipeline is not None:
@@ -218,6 +258,22 @@ class Session:
         lookup = Lookup(self.prepared, dataset.element_spec, training=training)
         batches = lookup.map(dataset).prefetch(_PREFETCH)
         return TaskBatches(batches, Counts(), self._client.num_shards)
+
+    def _make_steps(self, batch: Any) -> None:
+        """Makes the steps, without metrics where the batch has no labels."""
+        self._has_metrics = unpack(batch).labels is not None
+        metrics = (
+            self._metrics(self._compiled, batch)
+            if self._has_metrics
+            else MetricSet(None)
+        )
+        # Training and evaluation take turns with them.
+        self.steps = Steps(self.prepared, (metrics, metrics))
+        self.steps.try_metrics(batch)
+        self._running = RunningLogs(metrics), RunningLogs(metrics)
+        self._computing = TrainComputing(
+            self.steps, self._stats, running=self._running[0]
+        )
 
     def _metrics(self, compiled: Compiled, batch: Any) -> MetricSet:
         parts = unpack(batch)
@@ -231,6 +287,19 @@ class Session:
         labels = tf.nest.map_structure(
             tf.type_spec_from_value, as_tensors(parts.labels)
         )
-        named = compiled.named_metrics(labels, outputs)
         names = list(getattr(model, "output_names", None) or [])
+        named = compiled.named_metrics(labels, outputs, names)
         return MetricSet(named or None, names)
+
+
+def _first(dataset: tf.data.Dataset) -> Any:
+    for batch in dataset.take(1):
+        return batch
+    raise _no_batch(dataset)
+
+
+def _no_batch(dataset: tf.data.Dataset) -> ConfigError:
+    return ConfigError(
+        "There must be at least one example. "
+        f"Received: no batch of {dataset.element_spec}"
+    )

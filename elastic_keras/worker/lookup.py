@@ -144,9 +144,23 @@ def check_spec(expected: Any, spec: Any) -> None:
     Raises:
         ConfigError: Shows both specs.
     """
+    if not fits_spec(expected, spec):
+        raise ConfigError(
+            f"dataset_fn gave batches of {expected} before. "
+            f"Received: batches of {spec}"
+        )
+
+
+def fits_spec(expected: Any, spec: Any) -> bool:
+    """Returns whether batches have a structure, dtype and shape.
+
+    Args:
+        expected: The spec to have.
+        spec: The batches' spec, whose size is free.
+    """
     try:
         tf.nest.assert_same_structure(expected, spec)
-        fits = all(
+        return all(
             a.is_compatible_with(b)
             for a, b in zip(
                 tf.nest.flatten(expected),
@@ -155,9 +169,4 @@ def check_spec(expected: Any, spec: Any) -> None:
             )
         )
     except (TypeError, ValueError):
-        fits = False
-    if not fits:
-        raise ConfigError(
-            f"dataset_fn gave batches of {expected} before. "
-            f"Received: batches of {spec}"
-        )
+        return False

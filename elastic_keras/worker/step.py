@@ -16,7 +16,7 @@ from elastic_keras.worker.batches import (
 )
 from elastic_keras.worker.clip import clip
 from elastic_keras.worker.flat import FlatVariables
-from elastic_keras.worker.lookup import GatherRows, check_spec
+from elastic_keras.worker.lookup import GatherRows, check_spec, fits_spec
 from elastic_keras.worker.loss_scaling import LossScaling
 from elastic_keras.worker.losses import make_loss
 from elastic_keras.worker.metrics import MetricSet, metric_sets
@@ -107,6 +107,16 @@ class Steps:
         if mode != "predict" and self._loss is None:
             raise ConfigError(f"A model needs a loss. Received: mode={mode!r}")
         self._specs[mode] = open_batch(element_spec)
+
+    def fits(self, mode: str, element_spec: Any) -> bool:
+        """Returns whether a mode takes batches of a spec as it is."""
+        expected = self._specs.get(mode)
+        return expected is None or fits_spec(expected, element_spec)
+
+    def forget(self, mode: str) -> None:
+        """Lets the next `expect` of a mode be of any batches."""
+        for kept in (self._specs, self._functions, self._traced):
+            kept.pop(mode, None)
 
     def try_metrics(self, sample_batch: Any) -> None:
         """Lets metrics that need it see a batch before anything is trained.

@@ -213,6 +213,42 @@ def test_a_gradient_that_is_no_number_is_said():
         _fit(model)
 
 
+def test_a_batch_that_is_no_number_spoils_no_later_fit():
+    spoilt = np.where(np.arange(300)[:, None] == 7, np.nan, _Y)
+    with _compiled(_ps(num_ps=2)) as model:
+        with pytest.raises(FloatingPointError, match="1 batches had"):
+            model.fit(_FEATURES, spoilt, verbose=0, shuffle=False)
+        assert np.isfinite(_fit(model).history["loss"]).all()
+
+
+def _trained_twice_with_averages(model):
+    """Returns a model's losses and outputs after each of two fits."""
+    model.compile(
+        keras.optimizers.SGD(0.5, use_ema=True, ema_momentum=0.9),
+        "binary_crossentropy",
+    )
+    found = []
+    for _ in range(2):
+        found += _fit(model, epochs=2).history["loss"]
+        found.append(model.evaluate(*_HELD_OUT))
+        found += model.predict(_HELD_OUT[0])[:9].ravel().tolist()
+    return found
+
+
+def test_averages_are_in_place_after_each_fit_as_in_keras():
+    expected = _trained_twice_with_averages(_model())
+    with PSModel(_model()) as model:
+        found = _trained_twice_with_averages(model)
+    assert found == pytest.approx(expected, rel=1e-4)
+
+
+def test_averages_of_rows_are_in_place_after_a_fit():
+    model = _ps(num_ps=2)
+    found = _trained_twice_with_averages(model)
+    outputs = model.to_keras().predict(_HELD_OUT[0], verbose=0)
+    assert found[-9:] == outputs[:9].ravel().tolist()
+
+
 @pytest.mark.parametrize(
     ("act", "words"),
     [
