@@ -64,10 +64,19 @@ def open_channel(
     options: list[tuple[str, Any]] = [*client_options(max_message_bytes)]
     if tls is None:
         return grpc.insecure_channel(address, options=options)
-    return grpc.secure_channel(
-        address,
-        tls.channel_credentials(),
-        options=[*options, *tls.channel_options()],
+    if tls.name:
+        options.append(("grpc.ssl_target_name_override", tls.name))
+    own = (tls.key, tls.certificate) if tls.mutual else (None, None)
+    credentials = grpc.ssl_channel_credentials(tls.authority, *own)
+    return grpc.secure_channel(address, credentials, options=options)
+
+
+def server_credentials(tls: Tls) -> grpc.ServerCredentials:
+    """Returns what a server with certificates is bound with."""
+    return grpc.ssl_server_credentials(
+        [(tls.key, tls.certificate)],
+        root_certificates=tls.authority if tls.mutual else None,
+        require_client_auth=tls.mutual,
     )
 
 

@@ -83,7 +83,8 @@ def make_server(
         if tls is None:
             port = server.add_insecure_port(address)
         else:
-            port = server.add_secure_port(address, tls.server_credentials())
+            credentials = channels.server_credentials(tls)
+            port = server.add_secure_port(address, credentials)
     except RuntimeError as error:
         raise _taken(address) from error
     if port == 0:

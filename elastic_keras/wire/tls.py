@@ -3,8 +3,6 @@
 import dataclasses
 import ssl
 
-import grpc
-
 from elastic_keras.config import ConfigError, WireOptions
 
 
@@ -26,28 +24,6 @@ class Tls:
     authority: bytes
     mutual: bool = False
     name: str = ""
-
-    def server_credentials(self) -> grpc.ServerCredentials:
-        """Returns what a gRPC server is bound with."""
-        return grpc.ssl_server_credentials(
-            [(self.key, self.certificate)],
-            root_certificates=self.authority if self.mutual else None,
-            require_client_auth=self.mutual,
-        )
-
-    def channel_credentials(self) -> grpc.ChannelCredentials:
-        """Returns what a gRPC channel is opened with."""
-        if not self.mutual:
-            return grpc.ssl_channel_credentials(self.authority)
-        return grpc.ssl_channel_credentials(
-            self.authority, self.key, self.certificate
-        )
-
-    def channel_options(self) -> list[tuple[str, str]]:
-        """Returns gRPC's options of a channel."""
-        if not self.name:
-            return []
-        return [("grpc.ssl_target_name_override", self.name)]
 
 
 def read_tls(options: WireOptions) -> Tls | None:

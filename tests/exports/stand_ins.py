@@ -21,6 +21,7 @@ from elastic_keras.snapshots.folder import SnapshotFolder
 from elastic_keras.snapshots.manifest import Manifest, ShardEntry, TableEntry
 from elastic_keras.snapshots.snapshot import Snapshot
 from elastic_keras.worker.flat import FlatVariables
+from elastic_keras.worker.grouping import group
 from elastic_keras.worker.lookup import Lookup
 from elastic_keras.worker.model import PreparedModel, prepare
 from elastic_keras.worker.step import Steps
@@ -198,19 +199,22 @@ def _predict(
     steps = Steps(prepared)
     steps.expect("predict", spec)
     found = Lookup(prepared, spec, training=False).ids((features,))
-    rows = []
-    for number, (table, ids) in enumerate(
-        zip(prepared.signature.tables, found.unique, strict=True)
+    rows, inverse = [], []
+    for number, (table, all_ids) in enumerate(
+        zip(prepared.signature.tables, found, strict=True)
     ):
+        grouped, places = group(all_ids.numpy(), 1)
+        ids = grouped.ids
+        inverse.append(tf.constant(places))
         pulled = initial_rows(
-            table.initializer, SEED, number, ids.numpy(), table.dim
+            table.initializer, SEED, number, ids, table.dim
         )
         place = {int(each): i for i, each in enumerate(known)}
-        for i, each in enumerate(ids.numpy()):
+        for i, each in enumerate(ids):
             if int(each) in place:
                 pulled[i] = tables[table.name][place[int(each)]]
         rows.append(tf.constant(pulled))
-    outputs = steps.predict((features,), rows, found.inverse)
+    outputs = steps.predict((features,), rows, inverse)
     return tf.nest.map_structure(lambda each: each.numpy(), outputs)
 
 
