@@ -197,20 +197,22 @@ def _predict(
     spec = tf.nest.map_structure(tf.type_spec_from_value, (features,))
     steps = Steps(prepared)
     steps.expect("predict", spec)
-    found = Lookup(prepared, spec, training=False).ids((features,))
+    found = [
+        np.unique(ids.numpy(), return_inverse=True)
+        for ids in Lookup(prepared, spec, training=False).ids((features,))
+    ]
     rows = []
-    for number, (table, ids) in enumerate(
-        zip(prepared.signature.tables, found.unique, strict=True)
+    for number, (table, (ids, _)) in enumerate(
+        zip(prepared.signature.tables, found, strict=True)
     ):
-        pulled = initial_rows(
-            table.initializer, SEED, number, ids.numpy(), table.dim
-        )
+        pulled = initial_rows(table.initializer, SEED, number, ids, table.dim)
         place = {int(each): i for i, each in enumerate(known)}
-        for i, each in enumerate(ids.numpy()):
+        for i, each in enumerate(ids):
             if int(each) in place:
                 pulled[i] = tables[table.name][place[int(each)]]
         rows.append(tf.constant(pulled))
-    outputs = steps.predict((features,), rows, found.inverse)
+    inverse = [tf.constant(places, tf.int32) for _, places in found]
+    outputs = steps.predict((features,), rows, inverse)
     return tf.nest.map_structure(lambda each: each.numpy(), outputs)
 
 
