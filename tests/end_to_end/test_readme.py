@@ -172,7 +172,7 @@ def test_commands_that_look(folder, trained):
     status, raw, tables, row = found
     assert "succeeded not running" in status
     assert json.loads(raw)["records_done"] == 9000
-    assert "table movies: 30 rows of 16" in tables
+    assert "table movies: 500 rows of 16" in tables
     assert "id 17 of table movies" in row
     assert "neighbours" in row
 
