@@ -22,6 +22,7 @@ from elastic_keras.exports import process as exporting
 from elastic_keras.monitoring.progress import make_progress
 from elastic_keras.monitoring.report import (
     closing_lines,
+    opening_lines,
     reading_lines,
     tensorboard_line,
 )
@@ -291,6 +292,8 @@ def run_training(config: JobConfig) -> JobOutcome:
         print(f"elastic_keras: warning: {line}", file=sys.stderr)
     progress = make_progress(config.monitoring.progress)
     try:
+        for line in opening_lines(config.data):
+            progress.say(line)
         outcome = LocalLauncher().run(
             config,
             progress.update,

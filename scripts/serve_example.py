@@ -29,6 +29,9 @@ _SPLITS = "_row_splits"
 _HOST = "127.0.0.1"
 # A connection that says nothing for so long is closed.
 _SILENCE_SECONDS = 30.0
+# What a message shows of an input.
+_EXAMPLES = {"float32": 2.5, "float64": 2.5, "string": "a", "bool": True}
+_SHORT = 4
 
 
 class BadRequest(ValueError):  # noqa: N818 - reads as what happened
@@ -164,9 +167,30 @@ def _tensor(name: str, spec: tf.TensorSpec, value: Any) -> tf.Tensor:
         ) from error
     if not spec.shape.is_compatible_with(array.shape):
         raise BadRequest(
-            f"{name} has shape {spec.shape}. Received: {array.shape}"
+            f"{name} has shape {spec.shape}{_advice(name, spec)}. "
+            f"Received: {array.shape}"
         )
     return tf.constant(array, spec.dtype)
+
+
+def _advice(name: str, spec: tf.TensorSpec) -> str:
+    """Says what an instance holds for an input of one or two axes."""
+    rank = spec.shape.rank
+    if rank == 1:
+        return f": {name} takes one value per instance, no list"
+    if rank != 2:
+        return ""
+    width = spec.shape[1]
+    if width is None:
+        return f": {name} takes a list per instance"
+    kind = "text" if spec.dtype == tf.string else "number"
+    example = json.dumps([_EXAMPLES.get(spec.dtype.name, 2)] * width)
+    if width > _SHORT:
+        example = f"{example.partition(',')[0]}, ...]"
+    return (
+        f": {name} takes a list of {width} {kind}{'s' * (width != 1)} per "
+        f"instance, such as {example}"
+    )
 
 
 def _numbers(value: Any, dtype: tf.DType) -> np.ndarray:
@@ -221,6 +245,13 @@ class Server(ThreadingHTTPServer):
         self.slots = threading.Semaphore(max_requests)
 
 
+def _no_such_path(path: str) -> str:
+    return (
+        f"No such path; POST to {_MODEL}:predict, or GET {_MODEL} or "
+        f"{_MODEL}/metadata. Received: {path}"
+    )
+
+
 class _Handler(BaseHTTPRequestHandler):
     """Answers requests of one connection."""
 
@@ -235,7 +266,7 @@ class _Handler(BaseHTTPRequestHandler):
         elif self.path == f"{_MODEL}/metadata":
             self._send(200, {"inputs": self.server.predictor.inputs})
         else:
-            self._send(404, {"error": f"No such path. Received: {self.path}"})
+            self._send(404, {"error": _no_such_path(self.path)})
 
     def do_POST(self) -> None:
         """Predicts."""
@@ -248,7 +279,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _predicted(self) -> dict[str, Any]:
         if self.path != f"{_MODEL}:predict":
-            raise BadRequest(f"No such path. Received: {self.path}", 404)
+            raise BadRequest(_no_such_path(self.path), 404)
         body = self._body()
         if not self.server.slots.acquire(blocking=False):
             raise BadRequest("Too many requests at a time; try again.", 503)

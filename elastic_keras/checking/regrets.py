@@ -9,6 +9,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from elastic_keras.checking.parts import bounds, named_parts
 from elastic_keras.checking.trial import Trial
 from elastic_keras.worker.batches import unpack
 from elastic_keras.worker.swap import TableEmbedding
@@ -30,6 +31,7 @@ def regrets(trial: Trial) -> list[str]:
         *_left_in_place(trial),
         *_shapes(trial),
         *_probabilities(trial),
+        *_binary_labels(trial),
         *_unused(trial),
         *_same_ids(trial),
     ]
@@ -110,6 +112,32 @@ def _probabilities(trial: Trial) -> Iterator[str]:
             "sigmoid, or say from_logits=True. "
             f"Received: predictions from {least:.4g} to {most:.4g}"
         )
+
+
+def _binary_labels(trial: Trial) -> Iterator[str]:
+    """Finds labels that are no probabilities: the wrong column."""
+    losses = dict(named_parts(trial.zoo.loss, ""))
+    for path, labels in named_parts(unpack(trial.sample).labels, ""):
+        # One loss may be for all outputs.
+        if not _is_binary(losses.get(path, losses.get(""))):
+            continue
+        span = bounds(labels)
+        if span is not None and not 0.0 <= span[0] <= span[1] <= 1.0:
+            yield (
+                "Labels of a binary cross-entropy lie from 0 to 1: does "
+                "dataset_fn take the right column for them? Received: "
+                f"labels{path} from {span[0]:.6g} to {span[1]:.6g}"
+            )
+
+
+def _is_binary(loss: Any) -> bool:
+    return loss is keras.losses.binary_crossentropy or isinstance(
+        loss,
+        (
+            keras.losses.BinaryCrossentropy,
+            keras.losses.BinaryFocalCrossentropy,
+        ),
+    )
 
 
 def _last_activation(model: keras.Model) -> str:

@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from elastic_keras.checking.parts import named_parts
+from elastic_keras.checking.parts import bounds, named_parts
 from elastic_keras.signature import (
     InitializerSpec,
     ModelSignature,
@@ -58,7 +58,8 @@ def batch(sample: Any) -> str:
     for name in ("features", "labels", "weights"):
         part = getattr(parts, name)
         if part is not None:
-            lines.append(specs(part, name))
+            described = _with_ranges if name == "labels" else specs
+            lines.append(described(part, name))
     return "\n".join(lines)
 
 
@@ -67,6 +68,16 @@ def specs(nested: Any, name: str = "predictions") -> str:
     return "\n".join(
         f"{part} {value.dtype.name} {tuple(value.shape)}"
         for part, value in named_parts(nested, name)
+    )
+
+
+def _with_ranges(nested: Any, name: str) -> str:
+    """Does as `specs`, and adds from which number to which each part goes."""
+    lines = specs(nested, name).splitlines()
+    found = [bounds(value) for _, value in named_parts(nested, name)]
+    return "\n".join(
+        f"{line}, {span[0]:.6g} to {span[1]:.6g}" if span else line
+        for line, span in zip(lines, found, strict=True)
     )
 
 

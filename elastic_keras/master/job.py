@@ -368,7 +368,9 @@ class Job:
             )
         except (OSError, RpcError) as error:
             raise failed(
-                f"The job has trained, but its snapshot is lost: {error}"
+                "The job has trained, but its snapshot is lost: its last "
+                "parameters cannot be exported. Metrics are in result.json; "
+                f"look at logs/ps-*.log. Received: {error}"
             ) from error
         self.snapshot = os.path.relpath(path, self.job_dir)
         _LOGGER.info("Snapshot: %s", path)

@@ -58,6 +58,8 @@ class Monitor:
         self._silence_seconds = silence_seconds
         self._clock = clock
         self._tasks: list[asyncio.Task[None]] = []
+        # While a job starts, shards are not there yet.
+        self._answered = False
         self.statuses: list[ps_pb2.ShardStatus] = []
         self.staleness = staleness.Staleness()
         self.traffic = Traffic()
@@ -89,6 +91,7 @@ class Monitor:
             RpcError: A shard did not answer in that time.
         """
         self.statuses = await self._shards.status(patience=patience)
+        self._answered = True
         self.staleness = staleness.total(self.statuses)
         self.traffic.add(self.statuses, self._clock())
         self._changes.notify()
@@ -165,7 +168,8 @@ class Monitor:
             try:
                 await part()
             except RpcError as error:
-                _LOGGER.warning("A shard does not answer: %s", error)
+                level = logging.WARNING if self._answered else logging.INFO
+                _LOGGER.log(level, "A shard does not answer: %s", error)
                 await asyncio.sleep(_POLL_SECONDS)
             except Exception as error:
                 _LOGGER.exception("The master failed")

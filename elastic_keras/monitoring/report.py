@@ -1,4 +1,4 @@
-"""The lines that close a job on the terminal."""
+"""The lines that open and close a job on the terminal."""
 
 import pathlib
 import shlex
@@ -6,6 +6,25 @@ import shutil
 import sys
 from collections.abc import Mapping
 from typing import Any
+
+from elastic_keras.config import DataOptions
+
+
+def opening_lines(options: DataOptions) -> list[str]:
+    """Returns what is said before a training begins.
+
+    Args:
+        options: Its data.
+
+    Returns:
+        Lines for the terminal.
+    """
+    if options.validation_data:
+        return []
+    return [
+        "Nothing will be evaluated: --validation_data names records to "
+        "evaluate on."
+    ]
 
 
 def closing_lines(result: Mapping[str, Any], job_dir: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 import csv
 import importlib.util
+import math
 import os
 import pathlib
 import zipfile
@@ -83,7 +84,7 @@ def _write_npy(parts: Parts, name: str, file: IO[bytes]) -> None:
 
 
 def _write_csv(parts: Parts, path: pathlib.Path) -> None:
-    with open(path, "w", newline="") as file:
+    with open(path, "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(_columns(parts))
         for arrays in parts.arrays():
@@ -91,7 +92,7 @@ def _write_csv(parts: Parts, path: pathlib.Path) -> None:
 
 
 def _columns(parts: Parts) -> list[str]:
-    names = []
+    names: list[str] = []
     for name in parts.names:
         shape = parts.shape(name)
         if len(shape) > 1:
@@ -102,19 +103,35 @@ def _columns(parts: Parts) -> list[str]:
         if shape in ((), (1,)):
             names.append(name)
         else:
-            names += [f"{name}_{column}" for column in range(shape[0])]
+            names += _numbered(name, shape[0], {*parts.names, *names})
     return names
 
 
+def _numbered(name: str, width: int, taken: set[str]) -> list[str]:
+    """Returns a vector's columns, with names that no other column has."""
+    separator = "_"
+    while True:
+        names = [f"{name}{separator}{column}" for column in range(width)]
+        if taken.isdisjoint(names):
+            return names
+        separator += "_"
+
+
 def _rows(arrays: list[np.ndarray]) -> Iterator[list[str]]:
-    flat = [array.reshape(len(array), -1) for array in arrays]
+    flat = [
+        array.reshape(len(array), math.prod(array.shape[1:]))
+        for array in arrays
+    ]
     for row in zip(*flat, strict=True):
         # As short as tells the number apart from its neighbours.
         yield [_text(value) for values in row for value in values]
 
 
 def _text(value: Any) -> str:
-    return value.decode() if isinstance(value, bytes) else str(value)
+    if isinstance(value, bytes):
+        # A model may put out any bytes; those that are no text are told.
+        return value.decode(errors="backslashreplace")
+    return str(value)
 
 
 def _write_parquet(parts: Parts, path: pathlib.Path) -> None:

@@ -27,8 +27,12 @@ def write(job_dir: str, task: int, outputs: Mapping[str, np.ndarray]) -> None:
     folder.mkdir(exist_ok=True)
     # Two workers may be at the same task: each has a file of its own.
     new = folder / f".{task}.{os.getpid()}.new"
-    with open(new, "wb") as file:
-        np.savez(file, **outputs)  # type: ignore[arg-type]
+    # Not np.savez: it takes outputs of some names, such as file, for
+    # arguments of its own.
+    with zipfile.ZipFile(new, "w") as archive:
+        for name, array in outputs.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
+                np.lib.format.write_array(file, np.asanyarray(array))
     os.replace(new, folder / f"{task:08d}.npz")
 
 

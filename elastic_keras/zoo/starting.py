@@ -64,7 +64,8 @@ def start(name: str, template: str = TEMPLATES[0]) -> Started:
     for path in dataclasses.astuple(started):
         if os.path.lexists(path):
             raise ConfigError(
-                f"{path} is there already; take another name, or remove it. "
+                # It may be someone's only copy of their data.
+                f"{path} is there already; take another name. "
                 f"Received: {name!r}"
             )
     try:

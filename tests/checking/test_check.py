@@ -68,7 +68,7 @@ def test_a_good_module(run):
     assert "custom_model (line 5), loss (line 11)" in told
     assert "size 8" in told
     assert "features['id'] int64 (8,)" in told
-    assert "labels float32 (8, 1)" in told
+    assert "labels float32 (8, 1), 0 to 0.7" in told
     assert (
         "rows: width 3, uniform(-0.05, 0.05), sgd(0.1); ids 8, unique 7" in told
     )
@@ -252,6 +252,33 @@ _MODEL = 'rows = ek.layers.Embedding(dim, name="rows")(ids)'
         ),
         (
             [
+                ("MeanSquaredError()", "BinaryCrossentropy()"),
+                ("Dense(1, ", "Dense(1, 'sigmoid', "),
+                ("fields[1][None]", "fields[1][None] * 100"),
+            ],
+            {},
+            "the right column for them? Received: labels from 0 to 70",
+        ),
+        (
+            [
+                (
+                    _LOSS,
+                    "loss = [keras.losses.MeanSquaredError(), "
+                    "keras.losses.binary_crossentropy]",
+                ),
+                (
+                    'return keras.Model({"id": ids}, score)',
+                    "return keras.Model({'id': ids}, [score, keras.layers."
+                    "Dense(1, 'sigmoid', name='more')(score)])",
+                ),
+                ('{"mae": keras.metrics.MeanAbsoluteError()}', "{}"),
+                ("fields[1][None]", "(fields[1][None], fields[1][None] - 1)"),
+            ],
+            {},
+            "for them? Received: labels[1] from -1 to -0.3",
+        ),
+        (
+            [
                 (
                     "MeanSquaredError()",
                     "BinaryCrossentropy(from_logits=True)",
@@ -289,3 +316,11 @@ def test_what_will_be_regretted(run, changes, options, warning):
     for line in warnings.splitlines():
         assert line.startswith("elastic_keras: warning: ")
         assert "Received: " in line
+
+
+def test_labels_of_a_binary_cross_entropy_that_are_right(run):
+    _, warnings = run(
+        ("MeanSquaredError()", "BinaryCrossentropy()"),
+        ("Dense(1, ", "Dense(1, 'sigmoid', "),
+    )
+    assert warnings == ""

@@ -25,7 +25,7 @@ _COMMAND = re.compile(
     r"^\$? *(elastic_keras|python|pip|tensorboard|curl|bash|\./)\b(?!:)", re.M
 )
 # Flags of other programs, and one that a page shows as wrong.
-_OTHER_FLAGS = {"help", "logdir", "flagfile", "fail", "silent", "minibatch"}
+_OTHER_FLAGS = {"help", "logdir", "flagfile", "minibatch"}
 
 
 def _name(page):

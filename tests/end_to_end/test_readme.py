@@ -22,28 +22,20 @@ def _blocks(language):
     return [block.text for block in read_blocks(README, language)]
 
 
-def _write_ratings(path, rows, seed):
-    random = np.random.default_rng(seed)
-    users, movies = random.integers(0, 30, (2, rows))
-    stars = 1 + (users % 3) + (movies % 2) + random.random(rows)
-    lines = [
-        f"{user},{movie},{value:.1f}"
-        for user, movie, value in zip(users, movies, stars, strict=True)
-    ]
-    path.write_text("\n".join(lines) + "\n")
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """A folder with the README's module and data for it."""
     made = tmp_path_factory.mktemp("readme")
-    module = _blocks("python")[0]
+    maker, module = _blocks("python")[:2]
     assert len(module.splitlines()) < 40
     (made / "ratings.py").write_text(module)
-    _write_ratings(made / "ratings_0.csv", 600, seed=0)
-    _write_ratings(made / "ratings_1.csv", 300, seed=1)
-    _write_ratings(made / "held_out.csv", 100, seed=2)
+    subprocess.run([sys.executable, "-c", maker], cwd=made, check=True)
+    assert re.fullmatch(r"\d+,\d+,\d\.\d", _first_line(made / "new.csv"))
     return made
+
+
+def _first_line(path):
+    return path.read_text().splitlines()[0]
 
 
 @pytest.fixture(scope="module", name="trained")
@@ -68,13 +60,12 @@ def _commands(beginning):
 def test_shell_command(trained):
     done = trained
     result = done.succeeded()
-    assert result["records_trained"] == 900
-    assert result["evaluation"]["mae"] < 2.0
+    assert result["records_trained"] == 9000
+    assert result["evaluation"]["mae"] < 1.0
 
 
 def test_commands_on_a_trained_model(folder, trained):
     trained.succeeded()
-    (folder / "new.csv").write_text((folder / "held_out.csv").read_text())
     evaluate, predict = _commands("elastic_keras evaluate")
     # Nothing is said of data: it takes the job's own.
     done = elastic_keras(*evaluate[1:], job_dir=trained.job_dir, folder=folder)
@@ -84,7 +75,7 @@ def test_commands_on_a_trained_model(folder, trained):
     assert found == pytest.approx(trained_mae, rel=1e-4)
     done = elastic_keras(*predict[1:], job_dir=trained.job_dir, folder=folder)
     assert done.code == 0, done.err
-    assert "predictions: predictions.npz (100 examples)" in done.out
+    assert "predictions: predictions.npz (1,000 examples)" in done.out
     (block,) = (text for text in _blocks("python") if "ek.predict" in text)
     code = f"{block}\nprint(sorted(metrics), stars.shape)"
     done = subprocess.run(
@@ -94,7 +85,7 @@ def test_commands_on_a_trained_model(folder, trained):
         text=True,
         check=False,
     )
-    assert "['loss', 'mae'] (100, 1)" in done.stdout, done.stderr
+    assert "['loss', 'mae'] (1000, 1)" in done.stdout, done.stderr
 
 
 def test_a_script_without_a_module():
@@ -114,7 +105,7 @@ def test_a_script_without_a_module():
 
 def test_python_call(folder):
     code = (
-        f"{_blocks('python')[1]}\n"
+        f"{_blocks('python')[2]}\n"
         "import json; json.dump([result.status, result.records_trained,"
         "list(result.evaluation)], open('told.json', 'w'))"
     )
@@ -128,7 +119,7 @@ def test_python_call(folder):
     )
     assert done.returncode == 0, done.stderr
     status, records, evaluation = json.loads((folder / "told.json").read_text())
-    assert (status, records) == ("succeeded", 900)
+    assert (status, records) == ("succeeded", 9000)
     assert "mae" in evaluation
 
 
@@ -164,7 +155,7 @@ def test_commands_that_go_on(folder, trained):
     assert "step-0000000" in listed.out
     result = more.succeeded()
     # One epoch more than the first job's.
-    assert result["records_trained"] == 1800
+    assert result["records_trained"] == 18000
     assert [point["epoch"] for point in result["history"]] == [1, 2]
     assert len(result["shards"]) == 3
 
@@ -180,8 +171,8 @@ def test_commands_that_look(folder, trained):
         found.append(" ".join(done.out.split()))
     status, raw, tables, row = found
     assert "succeeded not running" in status
-    assert json.loads(raw)["records_done"] == 900
-    assert "table movies: 30 rows of 16" in tables
+    assert json.loads(raw)["records_done"] == 9000
+    assert "table movies: 500 rows of 16" in tables
     assert "id 17 of table movies" in row
     assert "neighbours" in row
 

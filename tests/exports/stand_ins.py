@@ -206,9 +206,7 @@ def _predict(
         grouped, places = group(all_ids.numpy(), 1)
         ids = grouped.ids
         inverse.append(tf.constant(places))
-        pulled = initial_rows(
-            table.initializer, SEED, number, ids, table.dim
-        )
+        pulled = initial_rows(table.initializer, SEED, number, ids, table.dim)
         place = {int(each): i for i, each in enumerate(known)}
         for i, each in enumerate(ids):
             if int(each) in place:

@@ -12,6 +12,7 @@ import urllib.request
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from elastic_keras.exports.saved_model import write_saved_model
 from tests.exports import cases
@@ -120,7 +121,11 @@ def test_predicts(ragged):
             400,
             "movie holds int64",
         ),
-        ({"instances": [{"movie": [1], "tags": [3]}]}, 400, "movie has shape"),
+        (
+            {"instances": [{"movie": [1], "tags": [3]}]},
+            400,
+            "movie has shape (None,): movie takes one value per instance, no",
+        ),
         ({"inputs": {"movie": [2**70], "tags": [[3]]}}, 400, "movie holds"),
         (
             {"inputs": {"movie": [1], "tags": [3], "tags_row_splits": [0, 9]}},
@@ -137,9 +142,45 @@ def test_refuses(ragged, body, status, said):
     assert said in answer["error"]
 
 
+def test_a_number_for_a_list_of_numbers(tmp_path):
+    class Model(tf.Module):
+        @tf.function(
+            input_signature=[
+                tf.TensorSpec([None, 1], name="chol"),
+                tf.TensorSpec([None, 2], tf.int64, name="ids"),
+            ]
+        )
+        def call(self, chol, ids):
+            return {"y": chol + tf.cast(ids[:, :1], tf.float32)}
+
+    model = Model()
+    tf.saved_model.save(
+        model, str(tmp_path), signatures={"serving_default": model.call}
+    )
+    with serving(tmp_path) as url:
+        instance = {"chol": 2.33, "ids": [1, 2]}
+        _, answer = post(f"{url}:predict", {"instances": [instance]})
+        assert answer["error"] == (
+            "chol has shape (None, 1): chol takes a list of 1 number per "
+            "instance, such as [2.5]. Received: (1,)"
+        )
+        instance = {"chol": [2.5], "ids": 1}
+        _, answer = post(f"{url}:predict", {"instances": [instance]})
+        assert (
+            "list of 2 numbers per instance, such as [2, 2]. Rec"
+            in (answer["error"])
+        )
+        instance = {"chol": [2.5], "ids": [1, 2]}
+        assert post(f"{url}:predict", {"instances": [instance]})[1] == {
+            "predictions": [[3.5]]
+        }
+
+
 def test_other_paths(ragged):
     _, url = ragged
-    assert post(f"{url}:classify", {})[0] == 404
+    status, answer = post(f"{url}:classify", {})
+    assert status == 404
+    assert "POST to /v1/models/model:predict, or GET" in answer["error"]
     with urllib.request.urlopen(f"{url}/metadata", timeout=60) as reply:
         inputs = json.load(reply)["inputs"]
     assert inputs["movie"] == {"dtype": "int64", "shape": [None]}

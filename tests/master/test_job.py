@@ -296,6 +296,19 @@ def test_a_nonfinite_push_stops_the_job(tmp_path):
     assert result["epochs"] < 500
 
 
+def test_a_snapshot_that_is_lost_at_the_end_is_told(tmp_path):
+    shards = StandInShards()
+    shards.write_error = OSError(28, "No space left on device")
+    code, result, *_ = _run(tmp_path, shards=shards, validation=(2,))
+    assert code == 1
+    assert (
+        "last parameters cannot be exported. Metrics are in"
+        in (result["error"])
+    )
+    assert "look at logs/ps-*.log. Received: [Errno 28]" in result["error"]
+    assert "loss" in result["evaluation"]
+
+
 def test_stop_job(tmp_path):
     async def main():
         shards = StandInShards()

@@ -5,8 +5,13 @@ import sys
 
 import pytest
 
+from elastic_keras.config import DataOptions
 from elastic_keras.monitoring import report
-from elastic_keras.monitoring.report import closing_lines, tensorboard_line
+from elastic_keras.monitoring.report import (
+    closing_lines,
+    opening_lines,
+    tensorboard_line,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -39,6 +44,13 @@ def test_lines_of_a_job_that_succeeded():
         "result: runs/a job/result.json",
         "TensorBoard: tensorboard --logdir 'runs/a job/summaries'",
     ]
+
+
+def test_a_training_without_an_evaluation_is_told():
+    (line,) = opening_lines(DataOptions(training_data="a.csv"))
+    assert "Nothing will be evaluated: --validation_data" in line
+    data = DataOptions(training_data="a.csv", validation_data="b.csv")
+    assert opening_lines(data) == []
 
 
 def test_missing_records_are_not_passed_over():

@@ -69,6 +69,48 @@ def test_csv_numbers_are_read_back_to_the_same_bits(tmp_path):
     assert [row["word"] for row in rows] == ["x"] * 3 + ["xx"] * 2
 
 
+def test_any_name_of_an_output(tmp_path):
+    # Arguments of np.savez among them.
+    arrays = {
+        name: np.full((2, 1), number)
+        for number, name in enumerate(["file", "allow_pickle", "self", "a/b"])
+    }
+    parts.write(str(tmp_path), 0, arrays)
+    for name in ("all.npz", "all.csv"):
+        output.write(Parts(str(tmp_path)), str(tmp_path / name))
+    with np.load(tmp_path / "all.npz") as found:
+        for name, array in arrays.items():
+            np.testing.assert_array_equal(found[name], array)
+    header = (tmp_path / "all.csv").read_text().splitlines()[0]
+    assert header == "file,allow_pickle,self,a/b"
+
+
+def test_csv_of_a_task_without_rows(tmp_path):
+    _write(tmp_path, [2, 0, 1])
+    output.write(Parts(str(tmp_path)), str(tmp_path / "all.csv"))
+    assert (tmp_path / "all.csv").read_text().count("\n") == 4
+
+
+def test_csv_columns_have_different_names(tmp_path):
+    outputs = {
+        "a": np.array([[1, 2]]),
+        "a_0": np.array([3]),
+        "a_": np.array([[4, 5]]),
+    }
+    parts.write(str(tmp_path), 0, outputs)
+    output.write(Parts(str(tmp_path)), str(tmp_path / "all.csv"))
+    header, row = (tmp_path / "all.csv").read_text().splitlines()
+    assert header == "a__0,a__1,a_0,a___0,a___1"
+    assert row == "1,2,3,4,5"
+
+
+def test_csv_of_bytes_that_are_no_text(tmp_path):
+    parts.write(str(tmp_path), 0, {"a": np.array([b"\xff!", "ü".encode()])})
+    output.write(Parts(str(tmp_path)), str(tmp_path / "all.csv"))
+    text = (tmp_path / "all.csv").read_text(encoding="utf-8")
+    assert text.split() == ["a", "\\xff!", "ü"]
+
+
 def test_parquet(tmp_path):
     parquet = pytest.importorskip("pyarrow.parquet")
     expected = _write(tmp_path, [3, 2])

@@ -70,7 +70,10 @@ def test_the_maker_makes_the_same_data_again():
 @pytest.mark.parametrize("there", ["a.py", "a_data.py", "a.csv"])
 def test_nothing_is_overwritten(folder, there):
     (folder / there).write_text("mine")
-    with pytest.raises(ConfigError, match=f"{there} is there already"):
+    # To remove it is no advice: it may be data.
+    with pytest.raises(
+        ConfigError, match=f"{there} is there already; take another name. Rec"
+    ):
         start("a")
     assert [path.name for path in folder.iterdir()] == [there]
 
