@@ -104,6 +104,7 @@ def test_each_role_killed_once_leaves_the_same_bits(tmp_path, data):
     assert parameters(tmp_path / "war") == parameters(tmp_path / "peace")
 
 
+@pytest.mark.slow
 def test_a_job_that_was_killed_as_a_whole_goes_on(tmp_path, data):
     options = (*flags(data, 6), *ALONE)
     peace = RunningJob(tmp_path / "peace", *options)
@@ -145,6 +146,7 @@ def test_fifty_kills_of_four_workers_and_two_shards(tmp_path, data):
     assert abs(difference) <= 0.003
 
 
+@pytest.mark.slow
 def test_a_journal_that_is_long_is_begun_anew_by_a_snapshot(tmp_path, data):
     job = RunningJob(
         tmp_path / "job",

@@ -99,7 +99,9 @@ def test_the_page_is_what_its_commands_give(tmp_path):
     for name in ("model_zoo", "scripts"):
         (tmp_path / name).symlink_to(_ROOT / name)
     page = (_ROOT / "docs" / "neighbours.md").read_text()
-    (commands,) = re.findall(r"^```\n(python .*?)^```$", page, re.M | re.S)
+    (commands,) = re.findall(
+        r"^```shell elsewhere\n(python .*?)^```$", page, re.M | re.S
+    )
     written = _rows(page)
     assert len(written) == 5
     bin_folder = tmp_path / "bin"
