@@ -152,7 +152,7 @@ def test_commands_that_go_on(folder, trained):
     assert again.code == 0
     assert "This training is finished" in again.err
     assert "3 shards" not in listed.out
-    assert "step-0000000" in listed.out
+    assert "step-000000" in listed.out
     result = more.succeeded()
     # One epoch more than the first job's.
     assert result["records_trained"] == 18000
