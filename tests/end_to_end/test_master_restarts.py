@@ -21,6 +21,7 @@ def data(tmp_path_factory):
     return path
 
 
+@pytest.mark.slow
 def test_a_master_killed_twice_loses_no_record(tmp_path, data):
     job = RunningJob(
         tmp_path / "job",
@@ -50,6 +51,7 @@ def test_a_master_killed_twice_loses_no_record(tmp_path, data):
     assert kept == ["step-000000450", "step-000000504"]
 
 
+@pytest.mark.slow
 def test_a_killed_master_leaves_the_same_bits(tmp_path, data):
     flags = [
         f"--training_data={data}",

@@ -114,6 +114,7 @@ class _Job:
         )
 
 
+@pytest.mark.slow
 def test_killed_shards_change_no_bit(tmp_path, data):
     ends = []
     for name, kills in [("quiet", 0), ("killed", 2)]:
