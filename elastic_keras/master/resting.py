@@ -89,6 +89,9 @@ class RestingSnapshots:
         # does not count.
         await self._snapshots.settle()
         before = self._statuses()
+        # One that failed left them as they are: not again at every poll.
+        if limit and self._snapshots.trouble:
+            limit += max((s.journal_bytes for s in before), default=0)
 
         def is_full() -> bool:
             now = self._statuses()
