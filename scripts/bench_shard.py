@@ -18,6 +18,22 @@ from elastic_keras.config import (
     StalenessOptions,
 )
 
+# As the launcher sets them for a job's processes.
+_ENVIRONMENT = {
+    "MALLOC_MMAP_THRESHOLD_": str(1 << 30),
+    "MALLOC_TRIM_THRESHOLD_": str(1 << 30),
+}
+
+
+def run_as_launched() -> None:
+    """Begins this process anew with a job's environment, if it lacks it."""
+    if os.environ.keys().isdisjoint(_ENVIRONMENT):
+        os.execve(
+            sys.executable,
+            [sys.executable, *sys.argv],
+            {**_ENVIRONMENT, **os.environ},
+        )
+
 
 class Shard:
     """One shard's process, ended with the block.

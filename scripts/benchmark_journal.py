@@ -14,7 +14,6 @@ import json
 import os
 import pathlib
 import statistics
-import sys
 import tempfile
 import threading
 import time
@@ -163,20 +162,10 @@ def _pauses(folder: pathlib.Path) -> dict:
         }
 
 
-# As the launcher sets them for a job's processes.
-_ENVIRONMENT = {
-    "MALLOC_MMAP_THRESHOLD_": str(1 << 30),
-    "MALLOC_TRIM_THRESHOLD_": str(1 << 30),
-}
-
-
 def _main(argv: list[str]) -> None:
-    if os.environ.keys().isdisjoint(_ENVIRONMENT):
-        os.execve(
-            sys.executable,
-            [sys.executable, *sys.argv],
-            {**_ENVIRONMENT, **os.environ},
-        )
+    from bench_shard import run_as_launched
+
+    run_as_launched()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     figures: dict = {"ratio": []}
     with tempfile.TemporaryDirectory(prefix="ek-bench-") as folder:

@@ -15,7 +15,6 @@ import json
 import os
 import pathlib
 import statistics
-import sys
 import tempfile
 import time
 
@@ -149,20 +148,10 @@ def _print_table(figures: dict) -> None:
         )
 
 
-# As the launcher sets them for a job's processes.
-_ENVIRONMENT = {
-    "MALLOC_MMAP_THRESHOLD_": str(1 << 30),
-    "MALLOC_TRIM_THRESHOLD_": str(1 << 30),
-}
-
-
 def _main(argv: list[str]) -> None:
-    if os.environ.keys().isdisjoint(_ENVIRONMENT):
-        os.execve(
-            sys.executable,
-            [sys.executable, *sys.argv],
-            {**_ENVIRONMENT, **os.environ},
-        )
+    from bench_shard import run_as_launched
+
+    run_as_launched()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     import tensorflow as tf
 

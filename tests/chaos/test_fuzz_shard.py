@@ -1,7 +1,6 @@
 """Broken and hostile bytes: a shard refuses them, unchanged, and serves on."""
 
 import collections
-import hashlib
 
 import grpc
 import numpy as np
@@ -10,6 +9,7 @@ import pytest
 from elastic_keras.signature import OptimizerSpec
 from elastic_keras.wire import pieces, tensors
 from elastic_keras.wire.proto import ps_pb2, tensor_pb2
+from tests.chaos.fingerprint import digest
 from tests.chaos.mutations import mutations
 from tests.ps import served
 
@@ -29,31 +29,6 @@ DEADLINE = 0.2
 _LONG = {"Snapshot": 30.0, "Cut": 30.0, "AwaitSnapshot": 30.0}
 METHODS = [method.name for method in served.SERVICE.methods]
 UNARY = [name for name in METHODS if name != "Exchange"]
-
-
-def digest(shard) -> str:
-    """Returns a fingerprint of all that a push may change."""
-    seen = hashlib.sha256()
-    parameters = shard._parameters
-    if parameters is not None:
-        for table in parameters.tables:
-            ids, weights, slots = table.export()
-            for array in (ids, weights, *slots.values()):
-                seen.update(array.tobytes())
-        dense = parameters.dense
-        for array in (dense.values, dense.states, *dense.slots().values()):
-            seen.update(array.tobytes())
-        seen.update(repr(parameters.set_rates).encode())
-        seen.update(repr(parameters.iterations).encode())
-        seen.update(parameters.signature.to_json().encode())
-    report = vars(shard.report()).copy()
-    # Memory and traffic are no state of the model.
-    for name in ("nbytes", "pulled_bytes", "pushed_bytes"):
-        del report[name]
-    seen.update(repr(report).encode())
-    for task in range(4):
-        seen.update(repr(shard.progress(0, task)).encode())
-    return seen.hexdigest()
 
 
 class Fuzz:

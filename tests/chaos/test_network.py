@@ -12,8 +12,8 @@ from elastic_keras.wire.proto import ps_pb2
 from elastic_keras.worker.client import PsClient
 from elastic_keras.worker.grouping import group
 from elastic_keras.worker.values import Push, StepGradients
+from tests.chaos.fingerprint import digest
 from tests.chaos.proxy import Fault, Proxy
-from tests.chaos.test_fuzz_shard import digest
 from tests.ps.served import MODEL
 
 pytestmark = pytest.mark.chaos
